@@ -1,0 +1,50 @@
+# The front door. `make help` lists what there is.
+
+MODEL ?= smollm2-135m-instruct
+PROMPT ?= Why is the sky blue? Answer in two sentences.
+QUIRE = build/release/quire
+INSTALL = scripts/install-packages.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-all bench lint format deps deps-test deps-bench deps-clang clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+run: build ## build, fetch MODEL and let it answer PROMPT
+	@$(QUIRE) pull $(MODEL)
+	@$(QUIRE) run $(MODEL) -p "$(PROMPT)"
+
+build: deps ## the release build of the program: build/release/quire
+	@cmake --preset release -DBUILD_TESTING=OFF >/dev/null
+	@cmake --build --preset release --target quire
+
+test: deps deps-test ## unit tests, SmolLM2, sanitizers: what every change must pass
+	@scripts/test.sh
+
+test-all: deps deps-test deps-clang ## all models, slow tests, long sanitizer and fuzz runs
+	@scripts/test-all.sh
+
+bench: deps deps-bench ## microbenchmarks beside the machine's limits
+	@scripts/bench.sh
+
+lint: deps deps-test deps-clang ## format, clang-tidy and the rules of the house
+	@scripts/lint.sh
+
+format: deps-clang ## clang-format every C++ file
+	@find src tests bench \( -name '*.cc' -o -name '*.h' \) -exec clang-format-19 -i {} +
+
+deps: ## install what the build needs (Debian packages)
+	@$(INSTALL) scripts/apt-packages.txt
+
+deps-test:
+	@$(INSTALL) scripts/apt-test-packages.txt
+
+deps-bench:
+	@$(INSTALL) scripts/apt-bench-packages.txt
+
+deps-clang:
+	@$(INSTALL) scripts/apt-clang-packages.txt
+
+clean: ## remove everything built
+	@rm -rf build
