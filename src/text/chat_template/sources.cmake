@@ -1,0 +1,26 @@
+set(CHAT_TEMPLATE_SOURCES
+    chat_template/attributes.cc
+    chat_template/call_args.cc
+    chat_template/chat_template.cc
+    chat_template/clock.cc
+    chat_template/expression_parser.cc
+    chat_template/expressions.cc
+    chat_template/filters.cc
+    chat_template/globals.cc
+    chat_template/interpreter.cc
+    chat_template/json_text.cc
+    chat_template/lexer.cc
+    chat_template/marked_string.cc
+    chat_template/messages.cc
+    chat_template/operators.cc
+    chat_template/predicates.cc
+    chat_template/render_state.cc
+    chat_template/selection_filters.cc
+    chat_template/sequence_filters.cc
+    chat_template/statement_parser.cc
+    chat_template/string_format.cc
+    chat_template/string_methods.cc
+    chat_template/text_filters.cc
+    chat_template/unicode_text.cc
+    chat_template/value.cc
+    chat_template/value_text.cc)
