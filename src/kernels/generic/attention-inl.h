@@ -1,0 +1,377 @@
+// Attention over one span of 128 keys.
+//
+// Per span and tile of Q queries, with f16 keys and values of D dimensions: 512 * D bytes read,
+// 2 * 128 * Q * D FMAs. At Q = 6 that is 3 FMAs a byte: a core with one 16-lane FMA a cycle at
+// 3.7 GHz needs 20 GB/s of keys and values, and so the FMAs are the limit; at Q = 1 the bandwidth
+// is. A span's keys (32 KiB at D = 128) do not fit the first-level cache beside its values, so both
+// stream from the second level, where the prefetches below put them.
+//
+// Register blocking: Q queries by B vectors, Q * B accumulators, so that a loaded and widened
+// vector serves Q FMAs and a broadcast query or weight serves B.
+//
+// Included inside the namespace of an instruction set, after exp-inl.h.
+#pragma once
+
+namespace {
+
+constexpr int kSpanBlocks = kSpanKeys / kBlockSlots;
+static_assert(kBlockSlots == 16, "a block of keys is one vector of lanes");
+
+// The vectors that go beside Q queries: a power of two, 8 at most.
+constexpr int VectorsBeside(int num_queries) {
+  const int fit = kAccumulators / num_queries;
+  return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+// sums[q][v] = fma(scalar(q), vector(v), sums[q][v]). The operands that are fewer registers stay,
+// the others pass through one.
+template <int Q, int V, typename Scalar, typename Vector>
+QUIRE_FORCE_INLINE void OuterProduct(const Scalar& scalar, const Vector& vector,
+                                     F32x16 (&sums)[Q][V]) {
+  if constexpr (Q <= 3) {
+    F32x16 scalars[Q];
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) scalars[q] = scalar(q);
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const F32x16 loaded = vector(v);
+#pragma GCC unroll 8
+      for (int q = 0; q < Q; ++q) sums[q][v] = Fma(scalars[q], loaded, sums[q][v]);
+    }
+  } else {
+    F32x16 vectors[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) vectors[v] = vector(v);
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) {
+      const F32x16 broadcast = scalar(q);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sums[q][v] = Fma(broadcast, vectors[v], sums[q][v]);
+    }
+  }
+}
+
+// Scores of Q queries [key_dim][Q] and the keys of B blocks: out[q * kSpanKeys + 16 * b + lane].
+// Meanwhile the same bytes of the blocks `next` are prefetched.
+template <typename T, int Q, int B>
+QUIRE_FORCE_INLINE void ScoreBlocks(const float* queries, int key_dim, const T* const* blocks,
+                                    const T* const* next, float* out) {
+  F32x16 sums[Q][B];
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 8
+    for (int b = 0; b < B; ++b) sums[q][b] = Zero();
+  }
+  const T* keys[B];
+  const T* next_lines[B];
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b) {
+    keys[b] = blocks[b];
+    next_lines[b] = next[b];
+  }
+  for (int d = 0; d < key_dim; ++d) {
+    const float* query = queries + static_cast<size_t>(d) * Q;
+    const size_t line = static_cast<size_t>(d) * kBlockSlots;
+#pragma GCC unroll 8
+    for (int b = 0; b < B; ++b) Prefetch(next_lines[b] + line);
+    OuterProduct<Q, B>([&](int q) { return Set(query[q]); },
+                       [&](int b) { return Load(keys[b] + line); }, sums);
+  }
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 8
+    for (int b = 0; b < B; ++b) Store(sums[q][b], out + q * kSpanKeys + b * kBlockSlots);
+  }
+}
+
+// The same for num_blocks blocks: as many as fit at a time, then the rest in halves.
+template <typename T, int Q, int B>
+QUIRE_FORCE_INLINE void ScoreAll(const float* queries, int key_dim, const T* const* blocks,
+                                 const T* const* next, int num_blocks, float* out) {
+  int i = 0;
+  for (; i + B <= num_blocks; i += B) {
+    ScoreBlocks<T, Q, B>(queries, key_dim, blocks + i, next + i, out + i * kBlockSlots);
+  }
+  if constexpr (B > 1) {
+    if (i < num_blocks) {
+      ScoreAll<T, Q, B / 2>(queries, key_dim, blocks + i, next + i, num_blocks - i,
+                            out + i * kBlockSlots);
+    }
+  }
+}
+
+template <bool kWhole, typename T>
+QUIRE_FORCE_INLINE F32x16 LoadLanes(const T* x, [[maybe_unused]] int rest) {
+  if constexpr (kWhole) {
+    return Load(x);
+  } else {
+    return LoadFirst(x, rest);
+  }
+}
+
+// values[q][d] continues its chain over the keys begin..end - 1 for V vectors of dimensions, or for
+// the first `rest` lanes of one. weights [Q][kSpanKeys], values [Q][value_dim]. Meanwhile the same
+// bytes of the blocks `next` are prefetched.
+template <typename T, int Q, int V, bool kWhole>
+QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const* next,
+                                         const float* weights, int begin, int end, int value_dim,
+                                         int first_dim, [[maybe_unused]] int rest, float* values) {
+  constexpr int kLine = 64 / sizeof(T);
+  F32x16 sums[Q][V];
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      sums[q][v] =
+          LoadLanes<kWhole>(values + static_cast<size_t>(q) * value_dim + first_dim + v * 16, rest);
+    }
+  }
+  for (int key = begin; key < end;) {
+    const size_t offset = static_cast<size_t>(key % kBlockSlots) * value_dim + first_dim;
+    const T* row = blocks[key / kBlockSlots] + offset;
+    const T* next_line = next[key / kBlockSlots] + offset;
+    const int block_end = (key / kBlockSlots + 1) * kBlockSlots;
+    const int stop = block_end < end ? block_end : end;
+    for (; key < stop; ++key, row += value_dim, next_line += value_dim) {
+#pragma GCC unroll 8
+      for (int i = 0; i < V * 16; i += kLine) Prefetch(next_line + i);
+      OuterProduct<Q, V>([&](int q) { return Set(weights[q * kSpanKeys + key]); },
+                         [&](int v) { return LoadLanes<kWhole>(row + v * 16, rest); }, sums);
+    }
+  }
+#pragma GCC unroll 8
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      float* out = values + static_cast<size_t>(q) * value_dim + first_dim + v * 16;
+      if constexpr (kWhole) {
+        Store(sums[q][v], out);
+      } else {
+        StoreFirst(sums[q][v], out, rest);
+      }
+    }
+  }
+}
+
+template <typename T, int Q, int V>
+QUIRE_FORCE_INLINE void AccumulateFrom(const T* const* blocks, const T* const* next,
+                                       const float* weights, int begin, int end, int value_dim,
+                                       int first_dim, float* values) {
+  for (; first_dim + V * 16 <= value_dim; first_dim += V * 16) {
+    AccumulateValues<T, Q, V, true>(blocks, next, weights, begin, end, value_dim, first_dim, 0,
+                                    values);
+  }
+  if (first_dim == value_dim) return;
+  if constexpr (V > 1) {
+    AccumulateFrom<T, Q, V / 2>(blocks, next, weights, begin, end, value_dim, first_dim, values);
+  } else {
+    AccumulateValues<T, Q, 1, false>(blocks, next, weights, begin, end, value_dim, first_dim,
+                                     value_dim - first_dim, values);
+  }
+}
+
+// All dimensions of Q queries over the keys begin..end - 1, which every one of them attends.
+template <typename T, int Q>
+void AccumulateAll(const T* const* blocks, const T* const* next, const float* weights, int begin,
+                   int end, int value_dim, float* values) {
+  if (begin >= end) return;
+  AccumulateFrom<T, Q, VectorsBeside(Q)>(blocks, next, weights, begin, end, value_dim, 0, values);
+}
+
+// weights [kSpanKeys]: scores become exp(score - maximum), 0 for keys not attended, in the blocks
+// first_block..end_block - 1.
+QUIRE_FORCE_INLINE void Softmax(int first_key, int end_key, int first_block, int end_block,
+                                float* weights, float* maximum, float* sum) {
+  const F32x16 lowest = Set(-__builtin_inff());
+  F32x16 maxima = lowest;
+  for (int b = first_block; b < end_block; ++b) {
+    const int start = b * kBlockSlots;
+    const F32x16 scores = Load(weights + start);
+    maxima = Max(KeepLanes(scores, first_key - start, end_key - start, lowest), maxima);
+  }
+  *maximum = MaxOfLanes(maxima);
+  const F32x16 top = Set(*maximum);
+  F32x16 lanes = Zero();
+  for (int b = first_block; b < end_block; ++b) {
+    const int start = b * kBlockSlots;
+    const F32x16 weight =
+        KeepLanes(Exp(Sub(Load(weights + start), top)), first_key - start, end_key - start, Zero());
+    Store(weight, weights + start);
+    lanes = Add(lanes, weight);
+  }
+  *sum = SumOfLanes(lanes);
+}
+
+// The keys that some query attends, and those that all of them do.
+struct SpanKeys {
+  int first;
+  int end;
+  int common_first;
+  int common_end;
+};
+
+QUIRE_FORCE_INLINE SpanKeys FindSpanKeys(const AttentionSpanJob& job) {
+  SpanKeys keys = {kSpanKeys, 0, 0, kSpanKeys};
+  for (int q = 0; q < job.num_queries; ++q) {
+    const int first = job.first_key[q];
+    const int end = job.end_key[q];
+    if (first < end && first < keys.first) keys.first = first;
+    if (first < end && end > keys.end) keys.end = end;
+    if (first > keys.common_first) keys.common_first = first;
+    if (end < keys.common_end) keys.common_end = end;
+  }
+  return keys;
+}
+
+template <typename T, int Q>
+void AttendQueries(const AttentionSpanJob& job) {
+  const SpanKeys keys = FindSpanKeys(job);
+  const int first_block = keys.first / kBlockSlots;
+  const int end_block = (keys.end + kBlockSlots - 1) / kBlockSlots;
+  const T* key_blocks[kSpanBlocks];
+  const T* value_blocks[kSpanBlocks];
+  const T* next_blocks[kSpanBlocks];
+  for (int b = first_block; b < end_block; ++b) {
+    // A block that nobody needs between others: any memory will do for scores that are masked.
+    const std::byte* block = job.key_blocks[b];
+    if (block == nullptr) block = job.key_blocks[first_block];
+    key_blocks[b] = reinterpret_cast<const T*>(block);
+    value_blocks[b] = reinterpret_cast<const T*>(job.value_blocks[b]);
+    // Prefetches of what is near already cost little; those of no address cost a page walk.
+    const std::byte* next = job.next_key_blocks.empty() ? nullptr : job.next_key_blocks[b];
+    next_blocks[b] = next != nullptr ? reinterpret_cast<const T*>(next) : value_blocks[b];
+  }
+  alignas(64) float weights[Q * kSpanKeys];
+  ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
+                                   value_blocks + first_block, end_block - first_block,
+                                   weights + first_block * kBlockSlots);
+  for (int q = 0; q < Q; ++q) {
+    Softmax(job.first_key[q], job.end_key[q], first_block, end_block, weights + q * kSpanKeys,
+            &job.maxima[q], &job.sums[q]);
+  }
+
+  const int value_dim = job.value_dim;
+  for (int i = 0; i < Q * value_dim; ++i) job.values[i] = 0.0f;
+  if (keys.common_first < keys.common_end) {
+    for (int q = 0; q < Q; ++q) {
+      AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, job.first_key[q],
+                          keys.common_first, value_dim, job.values + q * value_dim);
+    }
+    AccumulateAll<T, Q>(value_blocks, next_blocks, weights, keys.common_first, keys.common_end,
+                        value_dim, job.values);
+    for (int q = 0; q < Q; ++q) {
+      AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, keys.common_end,
+                          job.end_key[q], value_dim, job.values + q * value_dim);
+    }
+    return;
+  }
+  for (int q = 0; q < Q; ++q) {
+    AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, job.first_key[q],
+                        job.end_key[q], value_dim, job.values + q * value_dim);
+  }
+}
+
+template <typename T>
+void AttendSpanOf(const AttentionSpanJob& job) {
+  switch (job.num_queries) {
+    case 1:
+      return AttendQueries<T, 1>(job);
+    case 2:
+      return AttendQueries<T, 2>(job);
+    case 3:
+      return AttendQueries<T, 3>(job);
+    case 4:
+      return AttendQueries<T, 4>(job);
+    case 5:
+      return AttendQueries<T, 5>(job);
+    case 6:
+      return AttendQueries<T, 6>(job);
+  }
+}
+static_assert(kMaxSpanQueries == 6);
+
+// key [key_dim] into the slot's column of [key_dim][16]; false where a value is not below limit.
+template <typename T>
+bool StoreKeyOf(const float* key, int key_dim, float limit, int slot, T* keys) {
+  bool fits = true;
+  for (int d = 0; d < key_dim; d += 16) {
+    const int rest = key_dim - d < 16 ? key_dim - d : 16;
+    const F32x16 elements = rest == 16 ? Load(key + d) : LoadFirst(key + d, rest);
+    fits &= AllBelow(elements, limit);
+    T column[16];
+    Store(elements, column);
+    for (int i = 0; i < rest; ++i)
+      keys[static_cast<size_t>(d + i) * kBlockSlots + slot] = column[i];
+  }
+  return fits;
+}
+
+template <typename T>
+bool StoreValueOf(const float* value, int value_dim, float limit, int slot, T* values) {
+  bool fits = true;
+  T* row = values + static_cast<size_t>(slot) * value_dim;
+  int d = 0;
+  for (; d + 16 <= value_dim; d += 16) {
+    const F32x16 elements = Load(value + d);
+    fits &= AllBelow(elements, limit);
+    Store(elements, row + d);
+  }
+  if (d < value_dim) {
+    const F32x16 elements = LoadFirst(value + d, value_dim - d);
+    fits &= AllBelow(elements, limit);
+    StoreFirst(elements, row + d, value_dim - d);
+  }
+  return fits;
+}
+
+// From here on halves round to infinity.
+constexpr float kF16Limit = 65520.0f;
+
+}  // namespace
+
+bool StoreKey(const float* key, int key_dim, KvType type, int slot, std::byte* block_keys) {
+  return type == KvType::kF16
+             ? StoreKeyOf(key, key_dim, kF16Limit, slot, reinterpret_cast<uint16_t*>(block_keys))
+             : StoreKeyOf(key, key_dim, __builtin_inff(), slot,
+                          reinterpret_cast<float*>(block_keys));
+}
+
+bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::byte* block_values) {
+  return type == KvType::kF16 ? StoreValueOf(value, value_dim, kF16Limit, slot,
+                                             reinterpret_cast<uint16_t*>(block_values))
+                              : StoreValueOf(value, value_dim, __builtin_inff(), slot,
+                                             reinterpret_cast<float*>(block_values));
+}
+
+void AttendSpan(const AttentionSpanJob& job) {
+  return job.type == KvType::kF16 ? AttendSpanOf<uint16_t>(job) : AttendSpanOf<float>(job);
+}
+
+void MergeSpan(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
+               const float* span_values, int value_dim) {
+  const float merged = span_maximum > *maximum ? span_maximum : *maximum;
+  const F32x16 factor = Exp(Set(*maximum - merged));
+  const F32x16 span_factor = Exp(Set(span_maximum - merged));
+  *maximum = merged;
+  *sum = __builtin_fmaf(*sum, FirstLane(factor), span_sum * FirstLane(span_factor));
+  int d = 0;
+  for (; d + 16 <= value_dim; d += 16) {
+    const F32x16 added = Mul(Load(span_values + d), span_factor);
+    Store(Fma(Load(values + d), factor, added), values + d);
+  }
+  if (d < value_dim) {
+    const int rest = value_dim - d;
+    const F32x16 added = Mul(LoadFirst(span_values + d, rest), span_factor);
+    StoreFirst(Fma(LoadFirst(values + d, rest), factor, added), values + d, rest);
+  }
+}
+
+void FinishAttention(float* values, float sum, int value_dim) {
+  const F32x16 inverse = Set(1.0f / sum);
+  int d = 0;
+  for (; d + 16 <= value_dim; d += 16) Store(Mul(Load(values + d), inverse), values + d);
+  if (d < value_dim) {
+    const int rest = value_dim - d;
+    StoreFirst(Mul(LoadFirst(values + d, rest), inverse), values + d, rest);
+  }
+}
