@@ -1,0 +1,45 @@
+// Chooses the next token from a row of logits.
+//
+// A function of its input: the same logits, parameters, history, seed, choice and position give the
+// same token, whatever else runs, on every machine and in every build. The steps and their order
+// are in docs/sampling.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "sampling/log_probs.h"
+#include "sampling/parameters.h"
+#include "sampling/token_counts.h"
+
+namespace quire {
+
+struct SampleInput {
+  std::span<const float> logits;         // [vocab_size]; -infinity = masked
+  const SamplingParameters& parameters;  // validated against vocab_size
+  const TokenCounts& history;            // may stay empty unless parameters.uses_history()
+  uint64_t seed = 0;                     // parameters.seed, or what RandomSeed() gave the request
+  uint32_t choice = 0;                   // index of the answer among the request's n
+  uint32_t position = 0;                 // of the sampled token in its sequence
+};
+
+struct SampledToken {
+  int32_t token = 0;
+  std::optional<LogProbs> log_probs;  // where parameters.logprobs asks for them
+};
+
+// Memory that calls reuse. One thread at a time.
+struct SamplerScratch {
+  std::vector<float> logits;
+  std::vector<uint64_t> weights;
+  std::vector<uint64_t> keys;
+};
+
+// Fails with kNumeric for a NaN, for +infinity and where every token is masked. O(vocab_size);
+// greedy without bias and penalties is a single pass.
+Result<SampledToken> Sample(const SampleInput& input, SamplerScratch* scratch);
+
+}  // namespace quire
