@@ -1,0 +1,385 @@
+#include "models/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/exact_math.h"
+#include "kernels/packing.h"
+
+namespace quire {
+namespace {
+
+// Rows that a thread takes at a time where rows are independent: one tile of the matmul kernels.
+constexpr int kRowGrain = kMaxTileRows;
+
+// The part of quantised rows that starts at `first_row`, the start of a tile.
+QuantizedRows SliceOf(const QuantizedRows& all, int first_row, int num_rows) {
+  const size_t row = static_cast<size_t>(first_row);
+  const size_t groups = static_cast<size_t>(all.num_cols) / kGroupColumns;
+  return {.num_rows = num_rows,
+          .num_cols = all.num_cols,
+          .quants = all.quants + row * all.num_cols,
+          .scales = all.scales + row * groups,
+          .scaled_sums = all.scaled_sums + row * groups,
+          .negated_sums = all.negated_sums + row * groups * 2};
+}
+
+bool AnyQuantized(std::span<const PackedMatrix* const> matrices) {
+  return std::ranges::any_of(matrices,
+                             [](const PackedMatrix* matrix) { return IsQuantized(matrix->dtype); });
+}
+
+}  // namespace
+
+Decoder::Decoder(const ModelConfig& config, const Weights& weights, const KernelSet& kernels,
+                 ThreadPool& pool)
+    : config_(config),
+      weights_(weights),
+      kernels_(kernels),
+      pool_(pool),
+      workspace_(config, pool.num_threads()) {
+  for (const RopeConfig& rope : config.ropes) rope_frequencies_.push_back(rope.Frequencies());
+}
+
+Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits) {
+  num_rows_ = static_cast<int>(input.tokens.size());
+  QUIRE_CHECK(num_rows_ > 0 && logits.size() == input.logits_rows.size() * config_.vocab_size);
+  QUIRE_RETURN_IF_ERROR(workspace_.Reserve(num_rows_));
+  Embed(input);
+  PrepareRope(input);
+  for (layer_idx_ = 0; layer_idx_ < config_.num_layers(); ++layer_idx_) {
+    QUIRE_RETURN_IF_ERROR(AttentionHalf(layer_idx_, input, kv));
+    QUIRE_RETURN_IF_ERROR(FeedForwardHalf(layer_idx_));
+  }
+  return OutputLogits(input, logits);
+}
+
+void Decoder::Embed(const ForwardInput& input) {
+  const int d_model = config_.d_model;
+  for (const KvSequence& sequence : input.sequences) {
+    pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
+      std::vector<float> position_row(config_.learned_positions ? d_model : 0);
+      for (size_t i = begin; i < end; ++i) {
+        const size_t row = sequence.first_row + i;
+        float* x = workspace_.x + row * d_model;
+        UnpackRow(weights_.token_embedding, input.tokens[row], x);
+        if (config_.embedding_scale != 1.0f) kernels_.scale(x, config_.embedding_scale, d_model);
+        if (config_.learned_positions) {
+          const int position = sequence.first_position + static_cast<int>(i);
+          UnpackRow(weights_.position_embedding, position, position_row.data());
+          kernels_.add(x, position_row.data(), d_model);
+        }
+      }
+    });
+  }
+}
+
+void Decoder::PrepareRope(const ForwardInput& input) {
+  for (size_t rope_idx = 0; rope_idx < rope_frequencies_.size(); ++rope_idx) {
+    const std::vector<double>& frequencies = rope_frequencies_[rope_idx];
+    for (const KvSequence& sequence : input.sequences) {
+      pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
+        for (size_t i = begin; i < end; ++i) {
+          const size_t offset = (sequence.first_row + i) * frequencies.size();
+          const double position = sequence.first_position + static_cast<double>(i);
+          for (size_t pair = 0; pair < frequencies.size(); ++pair) {
+            const exact::SinCos turn = exact::SinCosOf(position * frequencies[pair]);
+            workspace_.rope_cos[rope_idx][offset + pair] = static_cast<float>(turn.cos);
+            workspace_.rope_sin[rope_idx][offset + pair] = static_cast<float>(turn.sin);
+          }
+        }
+      });
+    }
+  }
+}
+
+Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const PagedKvView& kv) {
+  const LayerConfig& layer = config_.layers[layer_idx];
+  const LayerWeights& weights = weights_.layers[layer_idx];
+  const Norm norm{weights.attention_norm, weights.attention_norm_bias};
+  const std::array<const PackedMatrix*, 3> consumers = {&weights.query, &weights.key,
+                                                        &weights.value};
+  QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of attention"));
+  const bool before = config_.norm_placement != NormPlacement::kAfterResidual;
+  const std::array<Product, 3> products = {
+      Product{&weights.query, weights.query_bias, workspace_.queries},
+      Product{&weights.key, weights.key_bias, workspace_.keys},
+      Product{&weights.value, weights.value_bias, workspace_.values}};
+  Multiply(products, before ? workspace_.normed : workspace_.x, num_rows_);
+
+  QUIRE_RETURN_IF_ERROR(StoreKeysAndValues(layer_idx, input, kv));
+  const int attended_dim = layer.num_heads * layer.value_dim;
+  const float scale = config_.attention_scale != 0.0f
+                          ? config_.attention_scale
+                          : 1.0f / std::sqrt(static_cast<float>(layer.key_dim));
+  attention_.Run(kernels_, pool_,
+                 {.queries = workspace_.queries,
+                  .query_stride = static_cast<size_t>(layer.num_heads) * layer.key_dim,
+                  .out = workspace_.attended,
+                  .out_stride = static_cast<size_t>(attended_dim),
+                  .num_heads = layer.num_heads,
+                  .scale = scale,
+                  .kv = &kv,
+                  .layer = layer_idx,
+                  .window = layer.window,
+                  .sequences = input.sequences});
+
+  QUIRE_RETURN_IF_ERROR(Quantize(workspace_.attended, attended_dim, weights.attention_output,
+                                 "the output of attention"));
+  const std::array<Product, 1> output = {
+      Product{&weights.attention_output, weights.attention_output_bias, workspace_.delta}};
+  Multiply(output, workspace_.attended, num_rows_);
+  return AddToResidual(norm, weights.attention_post_norm, "the output of attention");
+}
+
+Status Decoder::FeedForwardHalf(int layer_idx) {
+  const int ffn_dim = config_.layers[layer_idx].ffn_dim;
+  const LayerWeights& weights = weights_.layers[layer_idx];
+  const Norm norm{weights.ffn_norm, weights.ffn_norm_bias};
+  const bool before = config_.norm_placement != NormPlacement::kAfterResidual;
+  const float* rows = before ? workspace_.normed : workspace_.x;
+  float* hidden = workspace_.up;
+  if (config_.gated_ffn) {
+    const std::array<const PackedMatrix*, 2> consumers = {&weights.ffn_gate, &weights.ffn_up};
+    QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
+    const std::array<Product, 2> products = {Product{&weights.ffn_gate, nullptr, workspace_.gate},
+                                             Product{&weights.ffn_up, nullptr, workspace_.up}};
+    Multiply(products, rows, num_rows_);
+    hidden = workspace_.gate;
+  } else {
+    const std::array<const PackedMatrix*, 1> consumers = {&weights.ffn_up};
+    QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
+    const std::array<Product, 1> products = {
+        Product{&weights.ffn_up, weights.ffn_up_bias, workspace_.up}};
+    Multiply(products, rows, num_rows_);
+  }
+
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    float* first = hidden + begin * ffn_dim;
+    const float* up = workspace_.up + begin * ffn_dim;
+    const int count = static_cast<int>(end - begin) * ffn_dim;
+    switch (config_.activation) {
+      case Activation::kSilu:
+        return kernels_.silu_mul(first, up, count);
+      case Activation::kGelu:
+        return kernels_.gelu_mul(first, up, count);
+      case Activation::kRelu:
+        return kernels_.relu(first, count);
+    }
+  });
+
+  QUIRE_RETURN_IF_ERROR(Quantize(hidden, ffn_dim, weights.ffn_down, "the feed-forward network"));
+  const std::array<Product, 1> down = {
+      Product{&weights.ffn_down, weights.ffn_down_bias, workspace_.delta}};
+  Multiply(down, hidden, num_rows_);
+  return AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
+}
+
+Status Decoder::OutputLogits(const ForwardInput& input, std::span<float> logits) {
+  const int d_model = config_.d_model;
+  const int num_wanted = static_cast<int>(input.logits_rows.size());
+  if (num_wanted == 0) return {};
+  // The wanted rows move to the front: rows are ascending, so none is overwritten before its turn.
+  for (int i = 0; i < num_wanted; ++i) {
+    const float* x = workspace_.x + static_cast<size_t>(input.logits_rows[i]) * d_model;
+    float* out = workspace_.normed + static_cast<size_t>(i) * d_model;
+    if (!config_.final_norm) {
+      std::memcpy(out, x, d_model * sizeof(float));
+    } else if (!ApplyNorm({weights_.output_norm, weights_.output_norm_bias}, x, out)) {
+      return NotFinite("the last norm");
+    }
+  }
+  num_rows_ = num_wanted;
+  QUIRE_RETURN_IF_ERROR(
+      Quantize(workspace_.normed, d_model, weights_.output, "the input of the output layer"));
+  const std::array<Product, 1> products = {
+      Product{&weights_.output, weights_.output_bias, logits.data()}};
+  Multiply(products, workspace_.normed, num_rows_);
+  return {};
+}
+
+Status Decoder::PrepareInput(const Norm& norm, std::span<const PackedMatrix* const> consumers,
+                             std::string_view place) {
+  const int d_model = config_.d_model;
+  const bool before = config_.norm_placement != NormPlacement::kAfterResidual;
+  const bool quantize = AnyQuantized(consumers);
+  const QuantizedRows all = [&] {
+    QuantizedRows rows = workspace_.quantized;
+    rows.num_rows = num_rows_;
+    rows.num_cols = d_model;
+    return rows;
+  }();
+  std::atomic<bool> finite{true};
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    const float* rows = workspace_.x + begin * d_model;
+    if (before) {
+      float* normed = workspace_.normed + begin * d_model;
+      for (size_t i = 0; i < end - begin; ++i) {
+        if (!ApplyNorm(norm, rows + i * d_model, normed + i * d_model)) finite = false;
+      }
+      rows = normed;
+    }
+    if (quantize) {
+      QuantizedRows slice = SliceOf(all, static_cast<int>(begin), static_cast<int>(end - begin));
+      if (!kernels_.quantize_rows(rows, d_model, &slice)) finite = false;
+    }
+  });
+  workspace_.quantized = all;
+  if (!finite) return NotFinite(place);
+  return {};
+}
+
+Status Decoder::Quantize(const float* rows, int cols, const PackedMatrix& consumer,
+                         std::string_view place) {
+  if (!IsQuantized(consumer.dtype)) return {};
+  QuantizedRows all = workspace_.quantized;
+  all.num_rows = num_rows_;
+  all.num_cols = cols;
+  std::atomic<bool> finite{true};
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    QuantizedRows slice = SliceOf(all, static_cast<int>(begin), static_cast<int>(end - begin));
+    if (!kernels_.quantize_rows(rows + begin * cols, cols, &slice)) finite = false;
+  });
+  workspace_.quantized = all;
+  if (!finite) return NotFinite(place);
+  return {};
+}
+
+Status Decoder::AddToResidual(const Norm& after, const float* post_norm, std::string_view place) {
+  const int d_model = config_.d_model;
+  std::atomic<bool> finite{true};
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    for (size_t row = begin; row < end; ++row) {
+      float* x = workspace_.x + row * d_model;
+      float* delta = workspace_.delta + row * d_model;
+      if (post_norm != nullptr && !ApplyNorm({post_norm, nullptr}, delta, delta)) finite = false;
+      kernels_.add(x, delta, d_model);
+      if (config_.norm_placement == NormPlacement::kAfterResidual && !ApplyNorm(after, x, x)) {
+        finite = false;
+      }
+    }
+  });
+  if (!finite) return NotFinite(place);
+  return {};
+}
+
+Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
+                                   const PagedKvView& kv) {
+  const LayerConfig& layer = config_.layers[layer_idx];
+  const LayerWeights& weights = weights_.layers[layer_idx];
+  const KvLayer& place = kv.layers[layer_idx];
+  const size_t element_bytes = ElementBytes(kv.type);
+  const size_t key_head_bytes = static_cast<size_t>(layer.key_dim) * kBlockSlots * element_bytes;
+  const size_t value_head_bytes =
+      static_cast<size_t>(layer.value_dim) * kBlockSlots * element_bytes;
+  std::atomic<bool> finite{true};
+
+  const auto turn = [&](float* heads, int num_heads, const float* head_norm, size_t row) {
+    if (head_norm != nullptr) {
+      for (int head = 0; head < num_heads; ++head) {
+        float* x = heads + static_cast<size_t>(head) * layer.key_dim;
+        if (!kernels_.rms_norm(x, head_norm, config_.norm_epsilon, layer.key_dim, x)) {
+          finite = false;
+        }
+      }
+    }
+    if (config_.learned_positions) return;
+    const int rotary_dim = config_.ropes[layer.rope].rotary_dim;
+    const size_t offset = row * (rotary_dim / 2);
+    kernels_.rope(
+        heads, num_heads, layer.key_dim, rotary_dim, config_.ropes[layer.rope].style,
+        {workspace_.rope_cos[layer.rope] + offset, workspace_.rope_sin[layer.rope] + offset});
+  };
+
+  for (const KvSequence& sequence : input.sequences) {
+    const std::span<const int32_t> blocks = sequence.block_tables[place.group];
+    pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        const size_t row = sequence.first_row + i;
+        const size_t position = sequence.first_position + i;
+        float* keys = workspace_.keys + row * layer.num_kv_heads * layer.key_dim;
+        const float* values = workspace_.values + row * layer.num_kv_heads * layer.value_dim;
+        turn(workspace_.queries + row * layer.num_heads * layer.key_dim, layer.num_heads,
+             weights.query_norm, row);
+        turn(keys, layer.num_kv_heads, weights.key_norm, row);
+        std::byte* block = kv.Block(blocks[position / kBlockSlots]);
+        const int slot = static_cast<int>(position % kBlockSlots);
+        for (int head = 0; head < layer.num_kv_heads; ++head) {
+          const bool stored =
+              kernels_.store_key(keys + static_cast<size_t>(head) * layer.key_dim, layer.key_dim,
+                                 kv.type, slot, block + place.key_offset + head * key_head_bytes) &
+              kernels_.store_value(values + static_cast<size_t>(head) * layer.value_dim,
+                                   layer.value_dim, kv.type, slot,
+                                   block + place.value_offset + head * value_head_bytes);
+          if (!stored) finite = false;
+        }
+      }
+    });
+  }
+  if (finite) return {};
+  return MakeError(ErrorCode::kNumeric,
+                   "layer {}: a key or value is not a number or too large for KV type {}{}",
+                   layer_idx, NameOf(kv.type),
+                   kv.type == KvType::kF16 ? "; --kv-type f32 holds larger values" : "");
+}
+
+void Decoder::Multiply(std::span<const Product> products, const float* rows, int num_rows) {
+  std::array<MatmulJob, 3> jobs;
+  std::array<size_t, 4> first_block{};  // of each product in the joint count of row blocks
+  QUIRE_CHECK(products.size() <= jobs.size());
+  for (size_t i = 0; i < products.size(); ++i) {
+    const PackedMatrix& matrix = *products[i].weights;
+    jobs[i] = {.weights = &matrix,
+               .quantized = &workspace_.quantized,
+               .rows = rows,
+               .row_stride = static_cast<size_t>(matrix.num_cols),
+               .num_rows = num_rows,
+               .out = products[i].out,
+               .out_stride = static_cast<size_t>(matrix.num_rows)};
+    first_block[i + 1] = first_block[i] + matrix.num_row_blocks();
+  }
+  const size_t num_blocks = first_block[products.size()];
+  // Pieces small enough to even out threads of different speed, large enough to stream.
+  const size_t grain =
+      std::max<size_t>(1, num_blocks / (static_cast<size_t>(pool_.num_threads()) * 8));
+  pool_.ParallelFor(num_blocks, grain, [&](size_t begin, size_t end, int thread_idx) {
+    for (size_t i = 0; i < products.size(); ++i) {
+      const size_t from = std::max(begin, first_block[i]);
+      const size_t to = std::min(end, first_block[i + 1]);
+      if (from >= to) continue;
+      MatmulJob job = jobs[i];
+      job.scratch = workspace_.matmul_scratch[thread_idx];
+      const int first = static_cast<int>(from - first_block[i]);
+      const int last = static_cast<int>(to - first_block[i]);
+      kernels_.matmul(job, first, last);
+      if (products[i].bias == nullptr) continue;
+      const int column = first * kPackRows;
+      const int num_columns = std::min(last * kPackRows, job.weights->num_rows) - column;
+      for (int row = 0; row < num_rows; ++row) {
+        kernels_.add(job.out + row * job.out_stride + column, products[i].bias + column,
+                     num_columns);
+      }
+    }
+  });
+}
+
+bool Decoder::ApplyNorm(const Norm& norm, const float* x, float* out) const {
+  if (config_.norm == NormKind::kRms) {
+    return kernels_.rms_norm(x, norm.weight, config_.norm_epsilon, config_.d_model, out);
+  }
+  return kernels_.layer_norm(x, norm.weight, norm.bias, config_.norm_epsilon, config_.d_model, out);
+}
+
+Error Decoder::NotFinite(std::string_view place) const {
+  if (layer_idx_ >= config_.num_layers()) {
+    return MakeError(ErrorCode::kNumeric, "a value is not a number or infinite at {}", place);
+  }
+  return MakeError(ErrorCode::kNumeric, "layer {}: a value is not a number or infinite at {}",
+                   layer_idx_, place);
+}
+
+}  // namespace quire
