@@ -1,0 +1,94 @@
+// The tiny models against log-probabilities that PyTorch computed in float32
+// (tests/oracles/make_tiny_models.py).
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "engine/engine_fixture.h"
+#include "sampling/log_probs.h"
+#include "support/scratch_directory.h"
+
+namespace quire {
+namespace {
+
+// The goldens are rounded to five decimals; the rest is float32 in two orders of summation.
+constexpr double kFloat32Tolerance = 1e-3;
+// Keys and values rounded to 11 bits.
+constexpr double kFloat16Tolerance = 3e-2;
+
+std::vector<int32_t> TokensOf(const boost::json::object& sequence, int64_t vocab_size) {
+  std::vector<int32_t> tokens;
+  if (const auto* formula = sequence.if_contains("formula")) {
+    const auto number = [&](const char* key) { return formula->at(key).to_number<int64_t>(); };
+    for (int64_t i = 0; i < number("count"); ++i) {
+      tokens.push_back(
+          static_cast<int32_t>((i * number("multiplier") + number("offset")) % vocab_size));
+    }
+    return tokens;
+  }
+  for (const auto& token : sequence.at("tokens").as_array()) {
+    tokens.push_back(token.to_number<int32_t>());
+  }
+  return tokens;
+}
+
+class OracleTest : public ::testing::TestWithParam<std::string> {};
+
+double LargestDifference(Engine& engine, const boost::json::object& golden_sequence) {
+  const std::vector<int32_t> tokens = TokensOf(golden_sequence, engine.vocab_size());
+  Sequence sequence = engine.NewSequence();
+  sequence.SetTokens(tokens);
+  double largest = 0;
+  for (const auto& golden : golden_sequence.at("positions").as_array()) {
+    // Up to the position of interest in chunks, that one with its logits.
+    const int position = golden.at("position").to_number<int>();
+    while (sequence.num_computed() < position) {
+      const int count = std::min(512, position - sequence.num_computed());
+      const Status status = engine.ComputeRows(sequence, count, 0, {});
+      if (!status.ok()) ADD_FAILURE() << status.error().message;
+    }
+    std::vector<float> row(engine.vocab_size());
+    const Status status = engine.ComputeRows(sequence, 1, 1, row);
+    if (!status.ok()) ADD_FAILURE() << status.error().message;
+    for (const auto& entry : golden.at("top").as_array()) {
+      const auto result = ComputeLogProbs(row, 0, entry.at(0).to_number<int32_t>());
+      if (!result.ok()) ADD_FAILURE() << result.error().message;
+      largest =
+          std::max(largest, std::abs(result->chosen.log_prob - entry.at(1).to_number<double>()));
+    }
+  }
+  return largest;
+}
+
+void CompareWithGoldens(const std::string& name, KvType kv_type, double tolerance) {
+  const auto golden = boost::json::parse(
+      ReadFile(std::string(QUIRE_TESTS_DIR) + "/golden/logprobs/" + name + ".json"));
+  const auto engine = testing::MakeTestEngine(testing::TinyModel(name), {.kv_type = kv_type});
+  ASSERT_NE(engine, nullptr);
+  size_t num_sequences = 0;
+  for (const auto& sequence : golden.at("sequences").as_array()) {
+    EXPECT_LT(LargestDifference(*engine, sequence.as_object()), tolerance)
+        << "sequence " << num_sequences;
+    ++num_sequences;
+  }
+  EXPECT_GT(num_sequences, 0u);
+}
+
+TEST_P(OracleTest, LogProbabilitiesAreThoseOfTheFloat32Oracle) {
+  CompareWithGoldens(GetParam(), KvType::kF32, kFloat32Tolerance);
+}
+
+TEST_P(OracleTest, HalfPrecisionKeysAndValuesCostLittle) {
+  CompareWithGoldens(GetParam(), KvType::kF16, kFloat16Tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, OracleTest, ::testing::ValuesIn(testing::TinyModels()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,132 @@
+// SmolLM2 from the model cache: a real file through the whole engine.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "engine/chat.h"
+#include "engine/engine_fixture.h"
+#include "sampling/log_probs.h"
+#include "support/model_cache.h"
+#include "support/scratch_directory.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+class SmolLm2Test : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(testing::CachedModel(kFile))) {
+      GTEST_FAIL() << "`quire pull smollm2-135m-instruct` first";
+    }
+  }
+
+  static std::unique_ptr<Engine> Make(EngineOptions options) {
+    return testing::MakeTestEngine(testing::CachedModel(kFile), options);
+  }
+
+  static GenerationResult Answer(Engine& engine, bool use_kv_cache = true, int max_tokens = 24) {
+    auto conversation = Conversation::Create(engine.model());
+    EXPECT_TRUE(conversation.ok());
+    conversation->Add({"user", "Why is the sky blue?"});
+    Sequence sequence = engine.NewSequence();
+    sequence.SetTokens(conversation->Prompt().value());
+    GenerationOptions options{.max_tokens = max_tokens};
+    options.sampling.temperature = 0;
+    options.use_kv_cache = use_kv_cache;
+    auto result = Generate(engine, sequence, options, {});
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    return std::move(result).value();
+  }
+};
+
+TEST_F(SmolLm2Test, AnswersSensibly) {
+  const auto engine = Make({.num_threads = 2});
+  const GenerationResult result = Answer(*engine, /*use_kv_cache=*/true, 60);
+  EXPECT_NE(result.text.find("scatter"), std::string::npos) << result.text;
+}
+
+TEST_F(SmolLm2Test, TheAnswerDependsOnNothingButThePrompt) {
+  const auto engine = Make({.num_threads = 2});
+  const std::vector<int32_t> expected = Answer(*engine).tokens;
+  EXPECT_EQ(Answer(*Make({.num_threads = 1, .prefill_chunk = 5})).tokens, expected);
+  EXPECT_EQ(Answer(*Make({.num_threads = 5, .prefill_chunk = 1})).tokens, expected);
+  for (const KernelSet* set : AvailableKernels()) {
+    if (set->name == "reference") continue;  // seconds a token; a short answer below
+    EXPECT_EQ(Answer(*Make({.kernels = std::string(set->name), .num_threads = 2})).tokens, expected)
+        << set->name;
+  }
+  const auto reference = Make({.kernels = "reference", .num_threads = 2});
+  const std::vector<int32_t> beginning(expected.begin(), expected.begin() + 2);
+  EXPECT_EQ(Answer(*reference, true, 2).tokens, beginning);
+  EXPECT_EQ(Answer(*engine, /*use_kv_cache=*/false, 8).tokens,
+            std::vector<int32_t>(expected.begin(), expected.begin() + 8));
+}
+
+TEST_F(SmolLm2Test, PredictsWhatTheFloat32OracleDoes) {
+  const auto engine = Make({.num_threads = 2});
+  const auto golden = boost::json::parse(
+      ReadFile(std::string(QUIRE_TESTS_DIR) + "/golden/logprobs/smollm2-135m-instruct.json"));
+  double divergence = 0;
+  int rows = 0;
+  for (const auto& sequence : golden.at("sequences").as_array()) {
+    std::vector<int32_t> tokens;
+    for (const auto& token : sequence.at("tokens").as_array()) {
+      tokens.push_back(token.to_number<int32_t>());
+    }
+    const std::vector<float> logits = testing::AllLogits(*engine, tokens);
+    for (const auto& position : sequence.at("positions").as_array()) {
+      const auto row = std::span(logits).subspan(
+          position.at("position").to_number<size_t>() * engine->vocab_size(), engine->vocab_size());
+      // The divergence over the tokens that the golden lists: nearly all of the probability.
+      for (const auto& entry : position.at("top").as_array()) {
+        const double expected = entry.at(1).to_number<double>();
+        const auto got = ComputeLogProbs(row, 0, entry.at(0).to_number<int32_t>());
+        ASSERT_TRUE(got.ok());
+        divergence += std::exp(expected) * (expected - got->chosen.log_prob);
+      }
+      ++rows;
+    }
+  }
+  ASSERT_GT(rows, 40);
+  // Int8 activations: about 0.003 on ordinary text (docs/numerics.md).
+  EXPECT_LT(divergence / rows, 0.01);
+}
+
+TEST_F(SmolLm2Test, ThePackCacheGivesTheSameModelBack) {
+  ScratchDirectory directory;
+  EngineOptions options{.num_threads = 2};
+  options.load.pack_directory = directory.path() / "packs";
+  std::vector<int32_t> first;
+  Digest digest;
+  {
+    const auto engine = Make(options);
+    EXPECT_FALSE(engine->model().came_from_pack_cache());
+    first = Answer(*engine).tokens;
+    digest = engine->model().digest();
+  }
+  const auto engine = Make(options);
+  EXPECT_TRUE(engine->model().came_from_pack_cache());
+  EXPECT_EQ(engine->model().digest(), digest);
+  EXPECT_EQ(Answer(*engine).tokens, first);
+}
+
+TEST_F(SmolLm2Test, ATruncatedFileIsRefusedWhereverItIsCut) {
+  const std::string whole = ReadFile(testing::CachedModel(kFile));
+  ScratchDirectory directory;
+  const std::filesystem::path path = directory.path() / "cut.gguf";
+  WriteFile(path, whole);
+  // From the end to the front, so that the file only ever shrinks: 200 places.
+  for (int i = 200; i-- > 0;) {
+    std::filesystem::resize_file(path, whole.size() * i / 200);
+    const auto engine = Engine::Create(path, {.num_threads = 1});
+    ASSERT_FALSE(engine.ok()) << i;
+    EXPECT_NE(engine.error().message.find("cut.gguf"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace quire
