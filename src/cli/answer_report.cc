@@ -1,0 +1,100 @@
+#include "cli/answer_report.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "formats/printable.h"
+
+namespace quire {
+namespace {
+
+double PerSecond(double count, double milliseconds) {
+  return milliseconds > 0 ? count * 1000.0 / milliseconds : 0;
+}
+
+// Entries that hold keys and values, in bytes.
+size_t KvBytes(const Engine& engine, const Sequence& sequence) {
+  return engine.blocks().layout().bytes_per_token * static_cast<size_t>(sequence.num_computed());
+}
+
+double PrefillPerSecond(const GenerationResult& result) {
+  return PerSecond(result.prompt_tokens - result.cached_tokens, result.first_token_ms);
+}
+
+double DecodePerSecond(const GenerationResult& result) {
+  // The first token belongs to the prefill.
+  return PerSecond(static_cast<double>(result.tokens.size()) - 1, result.decode_ms);
+}
+
+boost::json::value Number(double value) {
+  return std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
+}
+
+boost::json::array LogProbsAsJson(const GenerationResult& result, const Tokenizer& tokenizer) {
+  const auto entry = [&](const TokenLogProb& token) {
+    return boost::json::object{
+        {"id", token.token},
+        {"token", ReplaceInvalidUtf8(tokenizer.TokenBytes(token.token, /*with_control=*/true))},
+        {"logprob", Number(token.log_prob)}};
+  };
+  boost::json::array list;
+  for (const LogProbs& step : result.log_probs) {
+    boost::json::object chosen = entry(step.chosen);
+    boost::json::array top;
+    for (const TokenLogProb& token : step.top) top.push_back(entry(token));
+    chosen["top_logprobs"] = std::move(top);
+    list.push_back(std::move(chosen));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string FormatStats(const GenerationResult& result, const Engine& engine,
+                        const Sequence& sequence) {
+  return fmt::format(
+      "{} prompt tokens ({} cached), first token {:.3f} s, prefill {:.1f} tok/s, {} tokens at "
+      "{:.1f} tok/s, KV {:.2f} MiB, {}",
+      result.prompt_tokens, result.cached_tokens, result.first_token_ms / 1000,
+      PrefillPerSecond(result), result.tokens.size(), DecodePerSecond(result),
+      static_cast<double>(KvBytes(engine, sequence)) / (1 << 20), NameOf(result.finish_reason));
+}
+
+void PrintStats(const GenerationResult& result, const Engine& engine, const Sequence& sequence) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  fmt::print(stderr, "{}{}{}\n", terminal ? "\x1b[2m" : "", FormatStats(result, engine, sequence),
+             terminal ? "\x1b[0m" : "");
+}
+
+std::string AnswerAsJson(const GenerationResult& result, const Engine& engine,
+                         const Sequence& sequence) {
+  boost::json::array tokens;
+  for (const int32_t token : result.tokens) tokens.emplace_back(token);
+  boost::json::object answer = {
+      {"text", result.text},
+      {"tokens", std::move(tokens)},
+      {"finish_reason", NameOf(result.finish_reason)},
+      {"usage",
+       {{"prompt_tokens", result.prompt_tokens},
+        {"completion_tokens", result.tokens.size()},
+        {"total_tokens", static_cast<size_t>(result.prompt_tokens) + result.tokens.size()},
+        {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}}},
+      {"timings",
+       {{"load_ms", std::chrono::duration<double, std::milli>(engine.load_duration()).count()},
+        {"first_token_ms", result.first_token_ms},
+        {"decode_ms", result.decode_ms},
+        {"prefill_per_second", PrefillPerSecond(result)},
+        {"decode_per_second", DecodePerSecond(result)}}},
+      {"kv_bytes", KvBytes(engine, sequence)},
+      {"seed", result.seed},
+      {"kernels", engine.kernels().name}};
+  if (!result.log_probs.empty()) {
+    answer["logprobs"] = LogProbsAsJson(result, engine.model().tokenizer());
+  }
+  return boost::json::serialize(answer);
+}
+
+}  // namespace quire

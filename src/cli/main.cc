@@ -1,0 +1,36 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "cli/interrupt.h"
+#include "cli/verbs.h"
+
+int main(int argc, char** argv) {
+  quire::CatchInterrupts();
+  // A reader that goes away is an error of the next write, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Quire runs language models, and computes every prefix once.", "quire");
+  app.set_version_flag("--version", "quire " QUIRE_VERSION);
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
+    return fmt::format("quire: {}\nTry `{} --help`.\n", error.what(),
+                       failed->get_parent() == nullptr ? "quire" : "quire " + failed->get_name());
+  });
+  int exit_code = 0;
+  quire::AddRunVerb(app, exit_code);
+  quire::AddPullVerb(app, exit_code);
+  quire::AddModelsVerb(app, exit_code);
+  quire::AddInspectVerb(app, exit_code);
+  quire::AddTokenizeVerb(app, exit_code);
+  quire::AddExplainVerb(app, exit_code);
+  quire::AddPerplexityVerb(app, exit_code);
+  quire::AddPacksVerb(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // CLI11 has exit codes above 100; a wrong argument is 2 here, help and version are 0.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}

@@ -1,0 +1,25 @@
+// The verbs of `quire`, a file each. Every function declares one verb with its flags; parsing it
+// runs it and sets the process's exit code.
+#pragma once
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire {
+
+void AddRunVerb(CLI::App& app, int& exit_code);
+void AddPullVerb(CLI::App& app, int& exit_code);
+void AddModelsVerb(CLI::App& app, int& exit_code);
+void AddInspectVerb(CLI::App& app, int& exit_code);
+void AddTokenizeVerb(CLI::App& app, int& exit_code);
+void AddExplainVerb(CLI::App& app, int& exit_code);
+void AddPerplexityVerb(CLI::App& app, int& exit_code);
+void AddPacksVerb(CLI::App& app, int& exit_code);
+
+// Prints "quire: MESSAGE" on standard error for an error; returns the exit code.
+int Report(const Status& status);
+
+}  // namespace quire
