@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
+#include <string_view>
 
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
@@ -26,6 +28,14 @@ int main(int argc, char** argv) {
   quire::AddExplainVerb(app, exit_code);
   quire::AddPerplexityVerb(app, exit_code);
   quire::AddPacksVerb(app, exit_code);
+  const auto is_verb = [&](std::string_view word) {
+    const auto verbs = app.get_subcommands([](CLI::App*) { return true; });
+    return std::ranges::any_of(verbs, [&](CLI::App* verb) { return verb->get_name() == word; });
+  };
+  if (argc > 1 && argv[1][0] != '-' && !is_verb(argv[1])) {
+    fmt::print(stderr, "quire: no verb '{}'; `quire --help` lists them\n", argv[1]);
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

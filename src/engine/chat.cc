@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "text/chat_template/messages.h"
+
 namespace quire {
 namespace {
 
@@ -54,7 +56,7 @@ void Conversation::Reset(std::string_view system) {
 Result<std::vector<int32_t>> Conversation::Prompt() {
   const Tokenizer& tokenizer = model_->tokenizer();
   TemplateInput input;
-  input.messages = MessagesAsValue(messages_);
+  QUIRE_ASSIGN_OR_RETURN(input.messages, NormalizeMessages(MessagesAsValue(messages_)));
   for (const auto& [name, id] :
        {std::pair{"bos_token", tokenizer.bos()}, std::pair{"eos_token", tokenizer.eos()}}) {
     input.trusted_variables.emplace_back(name, id < 0 ? "" : tokenizer.TokenText(id));

@@ -132,6 +132,8 @@ TEST(ChatTemplateLimits, EachLimitSaysItsNumber) {
               HasSubstr("8 bytes, the limit is 7"));
   EXPECT_THAT(RenderWithin("{{ 'a' * 100 }}", {.max_bytes = 50}).error().message,
               HasSubstr("more than 50 bytes"));
+  EXPECT_THAT(RenderWithin("{{ 1 + (2 + (3 + 4)) }}", {.max_stack_bytes = 100}).error().message,
+              HasSubstr("more than 100 bytes of stack"));
 }
 
 TEST(ChatTemplateLimits, NumbersNeverWrap) {

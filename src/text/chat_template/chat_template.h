@@ -26,8 +26,9 @@ struct TemplateLimits {
   int64_t max_steps = 20'000'000;   // expressions evaluated, items walked
   uint64_t max_bytes = 1ull << 30;  // text and containers made, thrown away or not
   uint64_t max_output_bytes = 64 << 20;
-  int max_depth = 800;          // calls, loops and expressions inside one another
-  int64_t max_range = 100'000;  // as Jinja2's sandbox
+  int max_depth = 800;                 // calls, loops and expressions inside one another
+  uint64_t max_stack_bytes = 2 << 20;  // of the calling thread, that those may take
+  int64_t max_range = 100'000;         // as Jinja2's sandbox
 };
 
 // The time that strftime_now prints: local, as the server's users read it.

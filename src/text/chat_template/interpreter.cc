@@ -1,6 +1,7 @@
 #include "text/chat_template/interpreter.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "text/chat_template/globals.h"
 #include "text/chat_template/operators.h"
@@ -9,10 +10,25 @@
 namespace quire::jinja {
 
 Status Interpreter::Depth::Check() const {
-  const int limit = interpreter_.state_.limits().max_depth;
-  if (interpreter_.depth_ <= limit) return {};
-  return MakeError(ErrorCode::kResourceExhausted,
-                   "more than {} calls, loops and expressions inside one another", limit);
+  const TemplateLimits& limits = interpreter_.state_.limits();
+  if (interpreter_.depth_ > limits.max_depth) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "more than {} calls, loops and expressions inside one another",
+                     limits.max_depth);
+  }
+  // Frames differ between compilers and with sanitizers, so the stack is also measured.
+  const auto used = std::abs(interpreter_.stack_base_ - StackPosition());
+  if (static_cast<uint64_t>(used) > limits.max_stack_bytes) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "calls, loops and expressions inside one another take more than {} bytes of "
+                     "stack",
+                     limits.max_stack_bytes);
+  }
+  return {};
+}
+
+[[gnu::noinline]] const char* Interpreter::StackPosition() {
+  return static_cast<const char*>(__builtin_frame_address(0));
 }
 
 Scope* Interpreter::NewScope(Scope* parent) {

@@ -85,6 +85,9 @@ class Interpreter {
   // A filter chain whose innermost input is `piped`.
   Result<Value> ApplyChain(const Expr& chain, const Value& piped);
 
+  // Where the calling thread's stack has come to. Not inlined: a frame of its own.
+  static const char* StackPosition();
+
   const Value* Find(std::string_view name) const;
   void SetIn(Scope& scope, std::string_view name, Value value);
   Scope* NewScope(Scope* parent);
@@ -98,6 +101,7 @@ class Interpreter {
   MarkedString output_;
   int depth_ = 0;
   int line_ = 1;
+  const char* stack_base_ = StackPosition();
 };
 
 // Counts what is inside one another; the render ends when it is too deep for the stack.
