@@ -18,15 +18,18 @@ Result<BlockPool> BlockPool::Create(KvLayout layout, int num_blocks) {
 }
 
 BlockPool::BlockPool(KvLayout layout, HugeBuffer arena, int num_blocks)
-    : layout_(std::move(layout)), arena_(std::move(arena)), used_(num_blocks, false) {
-  free_.reserve(num_blocks);
-  for (BlockId block = num_blocks - 1; block >= 0; --block) free_.push_back(block);
-}
+    : layout_(std::move(layout)), arena_(std::move(arena)), used_(num_blocks, false) {}
 
 std::optional<BlockId> BlockPool::Take() {
-  if (free_.empty()) return std::nullopt;
-  const BlockId block = free_.back();
-  free_.pop_back();
+  BlockId block = num_touched_;
+  if (!returned_.empty()) {
+    block = returned_.back();
+    returned_.pop_back();
+  } else if (num_touched_ < num_blocks()) {
+    ++num_touched_;
+  } else {
+    return std::nullopt;
+  }
   used_[block] = true;
   return block;
 }
@@ -34,7 +37,7 @@ std::optional<BlockId> BlockPool::Take() {
 void BlockPool::Return(BlockId block) {
   QUIRE_CHECK(block >= 0 && block < num_blocks() && used_[block], "block {}", block);
   used_[block] = false;
-  free_.push_back(block);
+  returned_.push_back(block);
 }
 
 PagedKvView BlockPool::view() const {
@@ -46,12 +49,14 @@ PagedKvView BlockPool::view() const {
 
 void BlockPool::CheckInvariants() const {
   std::vector<bool> seen(used_.size(), false);
-  for (const BlockId block : free_) {
-    QUIRE_CHECK(block >= 0 && block < num_blocks(), "free block {}", block);
+  for (const BlockId block : returned_) {
+    QUIRE_CHECK(block >= 0 && block < num_touched_, "returned block {}", block);
     QUIRE_CHECK(!used_[block], "block {} is free and used", block);
     QUIRE_CHECK(!seen[block], "block {} is free twice", block);
     seen[block] = true;
   }
+  QUIRE_CHECK(std::find(used_.begin() + num_touched_, used_.end(), true) == used_.end(),
+              "a block beyond the {} taken so far is used", num_touched_);
   const auto held = std::ranges::count(used_, true);
   QUIRE_CHECK(num_free() + held == num_blocks(), "{} free, {} used of {}", num_free(), held,
               num_blocks());

@@ -28,7 +28,7 @@ class BlockPool {
   void Return(BlockId block);
 
   int num_blocks() const { return static_cast<int>(used_.size()); }
-  int num_free() const { return static_cast<int>(free_.size()); }
+  int num_free() const { return num_blocks() - num_touched_ + static_cast<int>(returned_.size()); }
   int num_used() const { return num_blocks() - num_free(); }
   const KvLayout& layout() const { return layout_; }
   PagedKvView view() const;
@@ -40,9 +40,12 @@ class BlockPool {
   BlockPool(KvLayout layout, HugeBuffer arena, int num_blocks);
 
   KvLayout layout_;
-  HugeBuffer arena_;           // [num_blocks][block_bytes]
-  std::vector<BlockId> free_;  // the next one last
-  std::vector<bool> used_;     // [num_blocks]
+  HugeBuffer arena_;  // [num_blocks][block_bytes]
+  // Free blocks are those given back, the next one last, and those never taken: from num_touched_
+  // on. So a pool costs no memory for blocks that nobody has asked for.
+  std::vector<BlockId> returned_;
+  int num_touched_ = 0;
+  std::vector<bool> used_;  // [num_blocks]
 };
 
 }  // namespace quire

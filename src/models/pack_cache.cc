@@ -49,8 +49,12 @@ std::optional<Pack> PackCache::Find(const GgufFile& file, const WeightPlan& plan
   }
   const fs::path path = PackPath(digest);
   Result<Pack> pack = ReadPackFile(path, plan, pool);
-  if (!pack.ok() || ToHex(pack->digest) != digest) return std::nullopt;
   std::error_code ignored;
+  if (!pack.ok() || ToHex(pack->digest) != digest) {
+    // A damaged pack would stand in the way of the one that is made in its place.
+    if (pack.ok() || pack.error().code == ErrorCode::kCorrupt) fs::remove(path, ignored);
+    return std::nullopt;
+  }
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
   return std::move(pack).value();
 }
