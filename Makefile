@@ -13,7 +13,7 @@ help: ## this list
 
 run: build ## build, fetch MODEL and let it answer PROMPT
 	@$(QUIRE) pull $(MODEL)
-	@$(QUIRE) run $(MODEL) -p "$(PROMPT)"
+	@$(QUIRE) run $(MODEL) -p "$(PROMPT)" --temp 0
 
 build: deps ## the release build of the program: build/release/quire
 	@cmake --preset release -DBUILD_TESTING=OFF >/dev/null
@@ -22,7 +22,7 @@ build: deps ## the release build of the program: build/release/quire
 test: deps deps-test ## unit tests, SmolLM2, sanitizers: what every change must pass
 	@scripts/test.sh
 
-test-all: deps deps-test deps-clang ## all models, slow tests, long sanitizer and fuzz runs
+test-all: deps deps-test deps-clang .venv ## all models, slow tests, long sanitizer and fuzz runs
 	@scripts/test-all.sh
 
 bench: deps deps-bench ## microbenchmarks beside the machine's limits
@@ -36,6 +36,12 @@ format: deps-clang ## clang-format every C++ file
 
 deps: ## install what the build needs (Debian packages)
 	@$(INSTALL) scripts/apt-packages.txt
+
+.venv: scripts/requirements-test.txt
+	@$(INSTALL) scripts/apt-venv-packages.txt
+	@python3 -m venv .venv
+	@.venv/bin/pip install --quiet --requirement scripts/requirements-test.txt
+	@touch .venv
 
 deps-test:
 	@$(INSTALL) scripts/apt-test-packages.txt

@@ -17,6 +17,9 @@ done
 step "every test"
 run_tests release
 
+step "goldens"
+scripts/check-goldens.sh
+
 step "address and undefined-behaviour sanitizers"
 build_tests asan
 run_tests asan --label-exclude '^(slow|models|smollm2|house)$'
