@@ -14,7 +14,7 @@
 namespace quire {
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return MakeError(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "{}: {}",
                      path.string(), std::strerror(errno));

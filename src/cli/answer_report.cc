@@ -6,7 +6,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
-#include "formats/printable.h"
+#include "base/utf8.h"
 
 namespace quire {
 namespace {
@@ -37,7 +37,7 @@ boost::json::array LogProbsAsJson(const GenerationResult& result, const Tokenize
   const auto entry = [&](const TokenLogProb& token) {
     return boost::json::object{
         {"id", token.token},
-        {"token", ReplaceInvalidUtf8(tokenizer.TokenBytes(token.token, /*with_control=*/true))},
+        {"token", RepairUtf8(tokenizer.TokenBytes(token.token, /*with_control=*/true))},
         {"logprob", Number(token.log_prob)}};
   };
   boost::json::array list;

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 #include "formats/printable.h"
 #include "tensor/dtype.h"
 
@@ -165,7 +166,7 @@ boost::json::value ElementJson(int64_t element) { return element; }
 boost::json::value ElementJson(double element) { return NumberJson(element); }
 boost::json::value ElementJson(bool element) { return element; }
 boost::json::value ElementJson(std::string_view element) {
-  return boost::json::string(ReplaceInvalidUtf8(element));
+  return boost::json::string(RepairUtf8(element));
 }
 boost::json::value ElementJson(const GgufList& list) {
   boost::json::array array;
@@ -241,9 +242,8 @@ Result<std::string> InspectAsJson(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const Totals totals, TotalsOf(file));
   boost::json::array files;
   for (size_t part = 0; part < file.parts().size(); ++part) {
-    files.push_back(
-        boost::json::object{{"path", ReplaceInvalidUtf8(file.part_paths()[part].string())},
-                            {"bytes", file.parts()[part].bytes().size()}});
+    files.push_back(boost::json::object{{"path", RepairUtf8(file.part_paths()[part].string())},
+                                        {"bytes", file.parts()[part].bytes().size()}});
   }
   boost::json::object metadata;
   for (const auto& [key, value] : file.metadata()) {

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <memory>
 
+#include "base/utf8.h"
 #include "cli/model_path.h"
 #include "cli/text_input.h"
 #include "cli/verbs.h"
@@ -44,7 +45,7 @@ Status Tokenize(const TokenizeFlags& flags, bool has_text) {
   boost::json::array pieces;
   for (const TokenId id : ids) {
     id_list.emplace_back(id);
-    pieces.emplace_back(ReplaceInvalidUtf8(tokenizer->TokenBytes(id, /*with_control=*/true)));
+    pieces.emplace_back(RepairUtf8(tokenizer->TokenBytes(id, /*with_control=*/true)));
   }
   const boost::json::object result = {
       {"tokens", id_list}, {"pieces", pieces}, {"count", ids.size()}};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 #include "formats/gguf_signature.h"
 #include "formats/printable.h"
 #include "tensor/dtype.h"
@@ -133,7 +134,7 @@ class PartReader {
       return Corrupt("metadata key {} has {} bytes (expected 1 to {})", key_idx, key->size(),
                      kMaxKeyBytes);
     }
-    if (!IsValidUtf8(*key)) {
+    if (!IsWellFormedUtf8(*key)) {
       return Corrupt("metadata key {} is not valid UTF-8: \"{}\"", key_idx, Printable(*key));
     }
     key_ = *key;
@@ -303,7 +304,7 @@ class PartReader {
   Status ReadTensorInfo(uint64_t tensor_idx) {
     const auto name = TakeString();
     if (!name) return Truncated(fmt::format("the name of tensor {}", tensor_idx));
-    if (name->empty() || name->size() > kMaxNameBytes || !IsValidUtf8(*name)) {
+    if (name->empty() || name->size() > kMaxNameBytes || !IsWellFormedUtf8(*name)) {
       return Corrupt("tensor {} has a name of {} bytes, \"{}\" (expected 1 to {} bytes of UTF-8)",
                      tensor_idx, name->size(), Printable(*name), kMaxNameBytes);
     }

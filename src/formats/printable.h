@@ -7,15 +7,9 @@
 
 namespace quire {
 
-// Whether the bytes are well-formed UTF-8 (no surrogates, no overlong forms, up to U+10FFFF).
-bool IsValidUtf8(std::string_view bytes);
-
 // One line of valid UTF-8 without characters that drive a terminal or reorder its text: control
 // characters become \n, \r, \t or \u{1b}; a byte that is not part of a character becomes \xff;
 // a backslash becomes \\. Cut after max_bytes input bytes, at a character, with "..." appended.
 std::string Printable(std::string_view bytes, size_t max_bytes = 200);
-
-// The same bytes with U+FFFD for each byte that is not part of a character.
-std::string ReplaceInvalidUtf8(std::string_view bytes);
 
 }  // namespace quire

@@ -2,9 +2,10 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/merge_symbols.h"
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 namespace quire {
 namespace {

@@ -1,6 +1,6 @@
 #include "text/byte_alphabet.h"
 
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 namespace quire {
 namespace {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/merge_symbols.h"
-#include "text/unicode.h"
 
 namespace quire {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 namespace quire {
 

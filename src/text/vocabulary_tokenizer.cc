@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 namespace quire {
 namespace {

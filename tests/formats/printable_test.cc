@@ -32,20 +32,5 @@ TEST(Printable, CutsAtACharacter) {
   EXPECT_EQ(Printable("ab\xe6\xbc\xa2", 4), "ab...");
 }
 
-TEST(Utf8, RefusesOverlongAndOutOfRangeForms) {
-  EXPECT_TRUE(IsValidUtf8(""));
-  EXPECT_TRUE(IsValidUtf8("\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80"));
-  EXPECT_TRUE(IsValidUtf8("\xf4\x8f\xbf\xbf"));
-  for (const char* bytes : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf",
-                            "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xed\xbf\xbf", "a\xe2"}) {
-    EXPECT_FALSE(IsValidUtf8(bytes)) << Printable(bytes);
-  }
-}
-
-TEST(Utf8, ReplacesEachByteThatIsNoCharacter) {
-  EXPECT_EQ(ReplaceInvalidUtf8("a\xff\x62\xe6\xbc"), "a\xef\xbf\xbd\x62\xef\xbf\xbd\xef\xbf\xbd");
-  EXPECT_EQ(ReplaceInvalidUtf8("\xe6\xbc\xa2"), "\xe6\xbc\xa2");
-}
-
 }  // namespace
 }  // namespace quire

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_alphabet.h"
+#include "text/nfc.h"
 #include "text/spm_tokenizer.h"
 #include "text/stream_decoder.h"
-#include "text/unicode.h"
 
 namespace quire {
 namespace {

@@ -2,9 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
+#include "text/nfc.h"
 #include "text/stream_decoder.h"
 #include "text/tokenizer_fixtures.h"
-#include "text/unicode.h"
 
 namespace quire {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <random>
 
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
 #include "text/tokenizer_fixtures.h"
-#include "text/unicode.h"
 
 namespace quire {
 namespace {

@@ -9,9 +9,10 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/utf8.h"
 #include "formats/gguf.h"
 #include "text/byte_alphabet.h"
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 namespace quire {
 namespace {

@@ -1,11 +1,11 @@
-// UTF-8 and normalisation.
+// UTF-8: reading, checking and repairing bytes that may not be text.
 //
 // Terms are those of the Unicode Standard 15.0, chapter 3: a maximal invalid part is the "maximal
 // subpart of an ill-formed subsequence" of section 3.9, and each one becomes one U+FFFD.
-// All functions take time linear in the text (n log n where combining marks must be sorted) and
-// may be called from any thread.
+// All functions take time linear in the text and may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +30,9 @@ struct Utf8Character {
 // `bytes` is not empty.
 Utf8Character FirstCharacter(std::string_view bytes);
 
+// How many ASCII bytes the text begins with.
+size_t AsciiPrefix(std::string_view bytes);
+
 bool IsWellFormedUtf8(std::string_view bytes);
 
 // The text with every maximal invalid part replaced by U+FFFD, an unfinished end included.
@@ -37,8 +40,5 @@ std::string RepairUtf8(std::string_view bytes);
 
 // Appends a code point, which is not a surrogate and is at most U+10FFFF.
 void AppendUtf8(char32_t code_point, std::string& text);
-
-// Normalization Form C of a valid UTF-8 text.
-std::string NormalizeNfc(std::string_view text);
 
 }  // namespace quire

@@ -1,8 +1,8 @@
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <string>
 
 namespace quire {
 namespace {
@@ -46,28 +46,14 @@ TEST(Utf8, SurrogatesAndOverlongFormsAreInvalid) {
   EXPECT_FALSE(IsWellFormedUtf8("eight bytes and then \xF4\x90\x80\x80"));
 }
 
-TEST(Nfc, ComposesAndOrdersMarks) {
-  EXPECT_EQ(NormalizeNfc("cafe\u0301"), "caf\u00e9");
-  EXPECT_EQ(NormalizeNfc("q\u0307\u0323 q\u0323\u0307"), "q\u0323\u0307 q\u0323\u0307");
-  EXPECT_EQ(NormalizeNfc("\u212b \u1e9b\u0323"), "\u00c5 \u1e9b\u0323");
-  EXPECT_EQ(NormalizeNfc("\u1100\u1161\u11a8"), "\uac01");
-  EXPECT_EQ(NormalizeNfc("\u0958"), "\u0915\u093c");  // excluded from composition
-}
-
-TEST(Nfc, KeepsWhatIsNormalAlready) {
-  for (const std::string text : {"", "plain", "\u4eca\u5929", "\u00e9\u00df", "\u0301x", "\n\t "}) {
-    EXPECT_EQ(NormalizeNfc(text), text);
+TEST(Utf8, RefusesOverlongAndOutOfRangeForms) {
+  EXPECT_TRUE(IsWellFormedUtf8(""));
+  EXPECT_TRUE(IsWellFormedUtf8("\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80"));
+  EXPECT_TRUE(IsWellFormedUtf8("\xf4\x8f\xbf\xbf"));
+  for (const char* bytes : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf",
+                            "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xed\xbf\xbf", "a\xe2"}) {
+    EXPECT_FALSE(IsWellFormedUtf8(bytes));
   }
-}
-
-TEST(Nfc, LongRunsOfMarksTakeNoQuadraticTime) {
-  // Alternating classes 230 and 220, so that half of the marks move.
-  std::string text = "a";
-  for (int i = 0; i < 100'000; ++i) text += "\u0301\u0316";
-  const auto start = std::chrono::steady_clock::now();
-  const std::string normalized = NormalizeNfc(text);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
-  EXPECT_TRUE(normalized.starts_with("\u00e1\u0316\u0316"));
 }
 
 }  // namespace
