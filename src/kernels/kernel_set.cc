@@ -14,10 +14,11 @@ namespace {
 #define QUIRE_KERNEL_SET(isa, matmul_function)                                                    \
   KernelSet {                                                                                     \
     .name = #isa, .quantize_rows = isa::QuantizeRows, .matmul = matmul_function,                  \
-    .rms_norm = isa::RmsNorm, .layer_norm = isa::LayerNorm, .add = isa::Add, .scale = isa::Scale, \
-    .silu_mul = isa::SiluMul, .gelu_mul = isa::GeluMul, .relu = isa::Relu, .rope = isa::Rope,     \
-    .store_key = isa::StoreKey, .store_value = isa::StoreValue, .attend_span = isa::AttendSpan,   \
-    .merge_span = isa::MergeSpan, .finish_attention = isa::FinishAttention                        \
+    .rms_norm = isa::RmsNorm, .layer_norm = isa::LayerNorm, .all_finite = isa::AllFinite,         \
+    .add = isa::Add, .scale = isa::Scale, .silu_mul = isa::SiluMul, .gelu_mul = isa::GeluMul,     \
+    .relu = isa::Relu, .rope = isa::Rope, .store_key = isa::StoreKey,                             \
+    .store_value = isa::StoreValue, .attend_span = isa::AttendSpan, .merge_span = isa::MergeSpan, \
+    .finish_attention = isa::FinishAttention                                                      \
   }
 
 constexpr KernelSet kReference = QUIRE_KERNEL_SET(reference, reference::Matmul);

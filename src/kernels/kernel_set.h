@@ -107,6 +107,8 @@ struct KernelSet {
   // out[n] = (x - mean) / sqrt(variance + epsilon) * weight + bias; likewise.
   bool (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, int n,
                      float* out);
+  // Whether no x[n] is NaN or infinite.
+  bool (*all_finite)(const float* x, int n);
   // x[n] += y[n]
   void (*add)(float* x, const float* y, int n);
   // x[n] *= factor
@@ -114,7 +116,7 @@ struct KernelSet {
   // gate[n] = silu(gate) * up; gelu is the tanh form.
   void (*silu_mul)(float* gate, const float* up, int n);
   void (*gelu_mul)(float* gate, const float* up, int n);
-  // x[n] = max(x, 0)
+  // x[n] = x < 0 ? 0 : x
   void (*relu)(float* x, int n);
   // Rotates the first rotary_dim elements of each head of x [num_heads][head_dim] in place.
   void (*rope)(float* x, int num_heads, int head_dim, int rotary_dim, RopeStyle style,

@@ -258,6 +258,7 @@ Status Decoder::AddToResidual(const Norm& after, const float* post_norm, std::st
       float* delta = workspace_.delta + row * d_model;
       if (post_norm != nullptr && !ApplyNorm({post_norm, nullptr}, delta, delta)) finite = false;
       kernels_.add(x, delta, d_model);
+      if (!kernels_.all_finite(x, d_model)) finite = false;
       if (config_.norm_placement == NormPlacement::kAfterResidual && !ApplyNorm(after, x, x)) {
         finite = false;
       }
@@ -277,6 +278,7 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
   const size_t value_head_bytes =
       static_cast<size_t>(layer.value_dim) * kBlockSlots * element_bytes;
   std::atomic<bool> finite{true};
+  std::atomic<bool> finite_queries{true};
 
   const auto turn = [&](float* heads, int num_heads, const float* head_norm, size_t row) {
     if (head_norm != nullptr) {
@@ -303,8 +305,10 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
         const size_t position = sequence.first_position + i;
         float* keys = workspace_.keys + row * layer.num_kv_heads * layer.key_dim;
         const float* values = workspace_.values + row * layer.num_kv_heads * layer.value_dim;
-        turn(workspace_.queries + row * layer.num_heads * layer.key_dim, layer.num_heads,
-             weights.query_norm, row);
+        float* queries = workspace_.queries + row * layer.num_heads * layer.key_dim;
+        turn(queries, layer.num_heads, weights.query_norm, row);
+        // A score that is not a number would pass for a large weight.
+        if (!kernels_.all_finite(queries, layer.num_heads * layer.key_dim)) finite_queries = false;
         turn(keys, layer.num_kv_heads, weights.key_norm, row);
         std::byte* block = kv.Block(blocks[position / kBlockSlots]);
         const int slot = static_cast<int>(position % kBlockSlots);
@@ -320,6 +324,7 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
       }
     });
   }
+  if (!finite_queries) return NotFinite("the queries");
   if (finite) return {};
   return MakeError(ErrorCode::kNumeric,
                    "layer {}: a key or value is not a number or too large for KV type {}{}",

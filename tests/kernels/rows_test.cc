@@ -247,11 +247,30 @@ TEST(Rows, ActivationsAreCloseToTheirDefinitions) {
   }
 }
 
-TEST(Rows, ReluKeepsPositiveValues) {
+TEST(Rows, ReluKeepsPositiveValuesAndWhatIsNoNumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const KernelSet* kernels : AvailableKernels()) {
-    std::vector<float> x = {-1.0f, -0.0f, 0.0f, 2.5f};
-    kernels->relu(x.data(), 4);
-    EXPECT_TRUE(SameBits({0.0f, 0.0f, 0.0f, 2.5f}, x));
+    std::vector<float> x = {-1.0f, -0.0f, 0.0f, 2.5f, nan};
+    kernels->relu(x.data(), 5);
+    EXPECT_TRUE(SameBits({0.0f, -0.0f, 0.0f, 2.5f, nan}, x));
+  }
+}
+
+TEST(Rows, OneValueThatIsNotFiniteIsFoundAnywhere) {
+  for (const KernelSet* kernels : AvailableKernels()) {
+    for (const int n : {1, 15, 16, 17, 37}) {
+      std::vector<float> x(n, std::numeric_limits<float>::max());
+      EXPECT_TRUE(kernels->all_finite(x.data(), n));
+      for (const float bad :
+           {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+            -std::numeric_limits<float>::infinity()}) {
+        for (const int position : {0, n / 2, n - 1}) {
+          std::vector<float> damaged = x;
+          damaged[position] = bad;
+          EXPECT_FALSE(kernels->all_finite(damaged.data(), n)) << n << " " << position;
+        }
+      }
+    }
   }
 }
 

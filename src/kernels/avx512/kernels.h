@@ -12,6 +12,7 @@ void MatmulWithoutVnni(const MatmulJob& job, int row_block_begin, int row_block_
 bool RmsNorm(const float* x, const float* weight, float epsilon, int n, float* out);
 bool LayerNorm(const float* x, const float* weight, const float* bias, float epsilon, int n,
                float* out);
+bool AllFinite(const float* x, int n);
 void Add(float* x, const float* y, int n);
 void Scale(float* x, float factor, int n);
 void SiluMul(float* gate, const float* up, int n);

@@ -99,6 +99,13 @@ bool RmsNorm(const float* x, const float* weight, float epsilon, int n, float* o
   return true;
 }
 
+// A product with zero is zero for numbers alone.
+bool AllFinite(const float* x, int n) {
+  F32x16 lanes = Zero();
+  ForEachVector(n, [&](int i, auto load, auto) { lanes = Fma(load(x + i), Zero(), lanes); });
+  return IsFinite(SumOfLanes(lanes));
+}
+
 bool LayerNorm(const float* x, const float* weight, const float* bias, float epsilon, int n,
                float* out) {
   const float mean = Sum(x, n) / static_cast<float>(n);
@@ -136,8 +143,9 @@ void GeluMul(float* gate, const float* up, int n) {
   });
 }
 
+// The second operand of a maximum is the one that stays where it is not a number.
 void Relu(float* x, int n) {
-  ForEachVector(n, [&](int i, auto load, auto store) { store(Max(load(x + i), Zero()), x + i); });
+  ForEachVector(n, [&](int i, auto load, auto store) { store(Max(Zero(), load(x + i)), x + i); });
 }
 
 void Rope(float* x, int num_heads, int head_dim, int rotary_dim, RopeStyle style,

@@ -11,6 +11,7 @@ void Matmul(const MatmulJob& job, int row_block_begin, int row_block_end);
 bool RmsNorm(const float* x, const float* weight, float epsilon, int n, float* out);
 bool LayerNorm(const float* x, const float* weight, const float* bias, float epsilon, int n,
                float* out);
+bool AllFinite(const float* x, int n);
 void Add(float* x, const float* y, int n);
 void Scale(float* x, float factor, int n);
 void SiluMul(float* gate, const float* up, int n);

@@ -62,6 +62,13 @@ bool LayerNorm(const float* x, const float* weight, const float* bias, float eps
   return true;
 }
 
+bool AllFinite(const float* x, int n) {
+  for (int i = 0; i < n; ++i) {
+    if (!std::isfinite(x[i])) return false;
+  }
+  return true;
+}
+
 void Add(float* x, const float* y, int n) {
   for (int i = 0; i < n; ++i) x[i] = x[i] + y[i];
 }
@@ -79,7 +86,7 @@ void GeluMul(float* gate, const float* up, int n) {
 }
 
 void Relu(float* x, int n) {
-  for (int i = 0; i < n; ++i) x[i] = x[i] > 0.0f ? x[i] : 0.0f;
+  for (int i = 0; i < n; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
 void Rope(float* x, int num_heads, int head_dim, int rotary_dim, RopeStyle style,
