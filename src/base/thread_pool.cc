@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -26,8 +27,12 @@ void Pause() {
 ThreadPool::ThreadPool(int num_threads) {
   QUIRE_CHECK(num_threads >= 1 && num_threads <= kMaxThreads, "{} threads", num_threads);
   workers_.reserve(num_threads - 1);
-  for (int thread_idx = 1; thread_idx < num_threads; ++thread_idx) {
-    workers_.emplace_back([this, thread_idx] { WorkerLoop(thread_idx); });
+  try {
+    for (int thread_idx = 1; thread_idx < num_threads; ++thread_idx) {
+      workers_.emplace_back([this, thread_idx] { WorkerLoop(thread_idx); });
+    }
+  } catch (const std::system_error&) {
+    // No more threads to be had: those that there are do the work.
   }
 }
 

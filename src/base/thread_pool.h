@@ -20,7 +20,8 @@ namespace quire {
 
 class ThreadPool {
  public:
-  // num_threads in 1..kMaxThreads; one means that the caller does all the work.
+  // num_threads in 1..kMaxThreads; one means that the caller does all the work. Where the system
+  // refuses more threads, the pool has fewer.
   static constexpr int kMaxThreads = 256;
   explicit ThreadPool(int num_threads);
   ~ThreadPool();

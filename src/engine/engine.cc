@@ -32,10 +32,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
   engine->prefill_chunk_ = std::min(options.prefill_chunk, engine->context_length_);
 
   const auto shapes = engine->model_->kv_shapes();
-  const int num_blocks = (engine->context_length_ + kBlockSlots - 1) / kBlockSlots;
-  QUIRE_ASSIGN_OR_RETURN(BlockPool blocks,
-                         BlockPool::Create(KvLayout::Make(shapes, options.kv_type), num_blocks));
-  engine->blocks_ = std::make_unique<BlockPool>(std::move(blocks));
+  const int num_blocks = (engine->context_length_ - 1) / kBlockSlots + 1;
+  Result<BlockPool> blocks = BlockPool::Create(KvLayout::Make(shapes, options.kv_type), num_blocks);
+  if (!blocks.ok()) {
+    return MakeError(blocks.error().code,
+                     "no room for the KV cache of a context of {} tokens: {}; --ctx-size makes it "
+                     "smaller",
+                     engine->context_length_, blocks.error().message);
+  }
+  engine->blocks_ = std::make_unique<BlockPool>(std::move(blocks).value());
   engine->decoder_ = std::make_unique<Decoder>(config, engine->model_->weights(), *engine->kernels_,
                                                engine->pool_);
   engine->logits_.resize(config.vocab_size);

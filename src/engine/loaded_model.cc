@@ -1,5 +1,6 @@
 #include "engine/loaded_model.h"
 
+#include <system_error>
 #include <thread>
 
 #include "base/thread_pool.h"
@@ -10,16 +11,21 @@ namespace quire {
 // Stores a pack on a thread of its own, so that the model answers at once.
 class LoadedModel::PackWriter {
  public:
-  PackWriter(const LoadedModel& model, const LoadOptions& options)
-      : thread_([&model, cache = PackCache(*options.pack_directory), notice = options.notice,
-                 interrupted = options.interrupted] {
-          const Status status = cache.Store(model.file_, model.plan_, model.pack_, [&interrupted] {
-            return interrupted && interrupted();
-          });
-          if (!status.ok() && notice && status.error().code != ErrorCode::kInterrupted) {
-            notice("the packed weights stay in memory only: " + status.error().message);
-          }
-        }) {}
+  PackWriter(const LoadedModel& model, const LoadOptions& options) {
+    const auto store = [&model, cache = PackCache(*options.pack_directory), notice = options.notice,
+                        interrupted = options.interrupted] {
+      const Status status = cache.Store(model.file_, model.plan_, model.pack_,
+                                        [&interrupted] { return interrupted && interrupted(); });
+      if (!status.ok() && notice && status.error().code != ErrorCode::kInterrupted) {
+        notice("the packed weights stay in memory only: " + status.error().message);
+      }
+    };
+    try {
+      thread_ = std::jthread(store);
+    } catch (const std::system_error&) {
+      store();  // no thread to be had
+    }
+  }
 
  private:
   std::jthread thread_;
@@ -39,10 +45,14 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(const std::filesystem::pa
   QUIRE_ASSIGN_OR_RETURN(model->config_, ReadModelConfig(model->file_));
   QUIRE_ASSIGN_OR_RETURN(model->plan_, PlanWeights(model->file_, model->config_));
   // The vocabulary is read beside the weights: on the small models both take as long.
+  ThreadPool reader(2);
   Status text;
-  std::thread text_thread([&] { text = model->LoadText(); });
-  const Status weights = model->LoadWeights(options, pool);
-  text_thread.join();
+  Status weights;
+  reader.Run([&](int thread_idx) {
+    // Packing shows its progress on the caller's thread; alone, that thread does both.
+    if (thread_idx == 0) weights = model->LoadWeights(options, pool);
+    if (thread_idx == reader.num_threads() - 1) text = model->LoadText();
+  });
   QUIRE_RETURN_IF_ERROR(text);
   QUIRE_RETURN_IF_ERROR(weights);
   return model;

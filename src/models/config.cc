@@ -2,6 +2,7 @@
 
 #include "base/exact_math.h"
 #include "formats/gguf.h"
+#include "formats/printable.h"
 #include "models/families/families.h"
 
 namespace quire {
@@ -69,7 +70,7 @@ Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
   }
   return MakeError(ErrorCode::kUnsupported,
                    "{}: architecture '{}' is not supported; Quire knows {}",
-                   file.part_paths()[0].string(), architecture, known);
+                   file.part_paths()[0].string(), Printable(architecture), known);
 }
 
 }  // namespace quire

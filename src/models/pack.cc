@@ -107,6 +107,8 @@ Result<Pack> PackWeights(const GgufFile& file, const WeightPlan& plan, ThreadPoo
   QUIRE_ASSIGN_OR_RETURN(pack.memory, HugeBuffer::Allocate(plan.packed_bytes));
   const std::vector<Chunk> chunks = CutIntoChunks(plan);
   std::vector<Digest> chunk_digests(chunks.size());
+  size_t source_bytes = 0;
+  for (const PlannedWeight& weight : plan.weights) source_bytes += weight.source->data.size();
   std::atomic<size_t> done_bytes{0};
   std::atomic<bool> stopped{false};
   pool.ParallelFor(chunks.size(), 1, [&](size_t begin, size_t end, int thread_idx) {
@@ -118,9 +120,11 @@ Result<Pack> PackWeights(const GgufFile& file, const WeightPlan& plan, ThreadPoo
       ReleaseSource(file, weight, source);
       const size_t done = done_bytes.fetch_add(source.size()) + source.size();
       // Thread 0 is the caller's: the only one that may talk to a terminal.
-      if (thread_idx == 0 && progress && !progress(done, plan.packed_bytes)) stopped = true;
+      if (thread_idx == 0 && progress && !progress(done, source_bytes)) stopped = true;
     }
   });
+  // The last chunk may have been another thread's.
+  if (!stopped && progress && !progress(source_bytes, source_bytes)) stopped = true;
   if (stopped) return MakeError(ErrorCode::kInterrupted, "packing the weights was interrupted");
   pack.tensor_digests = TensorDigests(plan, chunks, chunk_digests);
   pack.digest = RootDigest(plan, pack.tensor_digests);

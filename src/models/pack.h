@@ -37,6 +37,9 @@ Result<Pack> PackWeights(const GgufFile& file, const WeightPlan& plan, ThreadPoo
 // Hashes the tensors of a file again: Pack::digest without the packing.
 Digest DigestWeights(const GgufFile& file, const WeightPlan& plan, ThreadPool& pool);
 
+// Bytes of the file that holds a pack of this plan.
+uint64_t PackFileBytes(const WeightPlan& plan);
+
 // Writes under a temporary name, syncs and renames: a reader sees a whole pack or none. Stops, and
 // leaves nothing, when `cancelled` returns true.
 Status WritePackFile(const std::filesystem::path& path, const WeightPlan& plan, const Pack& pack,

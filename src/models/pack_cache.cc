@@ -1,8 +1,11 @@
 #include "models/pack_cache.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <fstream>
 
 #include "formats/gguf.h"
@@ -85,6 +88,19 @@ Status PackCache::MakeRoom(uint64_t bytes) const {
   return {};
 }
 
+void PackCache::RemoveLeftovers() const {
+  std::error_code error;
+  for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
+    // NAME.PID.part
+    if (file.path().extension() != ".part") continue;
+    const std::string pid_text = file.path().stem().extension().string();
+    const long pid = pid_text.empty() ? 0 : std::strtol(pid_text.c_str() + 1, nullptr, 10);
+    const bool is_gone = pid <= 0 || (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
+    std::error_code ignored;
+    if (is_gone) fs::remove(file.path(), ignored);
+  }
+}
+
 Status PackCache::Store(const GgufFile& file, const WeightPlan& plan, const Pack& pack,
                         const std::function<bool()>& cancelled) const {
   std::error_code error;
@@ -93,7 +109,8 @@ Status PackCache::Store(const GgufFile& file, const WeightPlan& plan, const Pack
   const std::string digest = ToHex(pack.digest);
   const fs::path path = PackPath(digest);
   if (!fs::exists(path, error)) {
-    QUIRE_RETURN_IF_ERROR(MakeRoom(plan.packed_bytes));
+    RemoveLeftovers();
+    QUIRE_RETURN_IF_ERROR(MakeRoom(PackFileBytes(plan)));
     QUIRE_RETURN_IF_ERROR(WritePackFile(path, plan, pack, cancelled));
   }
   // The name of the temporary file tells processes apart; the rename decides.
@@ -114,8 +131,8 @@ std::vector<PackCache::Entry> PackCache::List() const {
   std::vector<Entry> entries;
   std::error_code error;
   for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
-    if (file.path().extension() != ".pack") continue;
     std::error_code stat_error;
+    if (file.path().extension() != ".pack" || !file.is_regular_file(stat_error)) continue;
     Entry entry{.digest = file.path().stem().string(),
                 .bytes = file.file_size(stat_error),
                 .last_used = file.last_write_time(stat_error)};

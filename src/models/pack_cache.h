@@ -50,6 +50,8 @@ class PackCache {
   std::filesystem::path PackPath(std::string_view digest) const;
   std::filesystem::path SourcePath(const GgufFile& file) const;
   Status MakeRoom(uint64_t bytes) const;
+  // Deletes what processes that are gone left half written.
+  void RemoveLeftovers() const;
 
   std::filesystem::path directory_;
   uint64_t max_bytes_;

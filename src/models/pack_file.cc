@@ -108,6 +108,12 @@ bool ReadAll(int fd, std::byte* out, size_t size, size_t offset) {
 
 }  // namespace
 
+uint64_t PackFileBytes(const WeightPlan& plan) {
+  Pack pack;
+  pack.tensor_digests.resize(plan.weights.size());
+  return Header(plan, pack).size() + plan.packed_bytes;
+}
+
 Status WritePackFile(const std::filesystem::path& path, const WeightPlan& plan, const Pack& pack,
                      const std::function<bool()>& cancelled) {
   const std::filesystem::path temporary =

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "formats/gguf.h"
+#include "formats/printable.h"
 #include "tensor/packed_matrix.h"
 
 namespace quire {
@@ -34,7 +35,7 @@ class Planner {
       if (used_.contains(tensor.name)) continue;
       return MakeError(ErrorCode::kUnsupported,
                        "{}: tensor {} is not part of the architecture that the file names", path(),
-                       tensor.name);
+                       Printable(tensor.name));
     }
     return std::move(plan_);
   }

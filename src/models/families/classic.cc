@@ -8,9 +8,7 @@ namespace quire {
 
 Result<ModelConfig> ReadClassicConfig(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(file));
-  QUIRE_ASSIGN_OR_RETURN(const double epsilon,
-                         file.GetFloat("classic.attention.layer_norm_epsilon"));
-  config.norm_epsilon = static_cast<float>(epsilon);
+  QUIRE_ASSIGN_OR_RETURN(config.norm_epsilon, GetNormEpsilon(file, "attention.layer_norm_epsilon"));
   config.norm = NormKind::kLayer;
   config.norm_placement = NormPlacement::kAfterResidual;
   config.final_norm = false;

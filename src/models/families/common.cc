@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "formats/gguf.h"
+#include "formats/printable.h"
 #include "models/families/families.h"
 #include "tensor/dequantize.h"
 
@@ -40,6 +41,26 @@ Result<int> GetSize(const GgufFile& file, std::string_view suffix) {
   QUIRE_ASSIGN_OR_RETURN(const std::string key, ArchitectureKey(file, suffix));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t value, file.GetUint(key));
   return ToSize(file, key, value, 1);
+}
+
+Result<float> GetNormEpsilon(const GgufFile& file, std::string_view suffix) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string key, ArchitectureKey(file, suffix));
+  QUIRE_ASSIGN_OR_RETURN(const double epsilon, file.GetFloat(key));
+  if (!(epsilon > 0 && epsilon < 1)) {
+    return MakeError(ErrorCode::kCorrupt, "{}: {} is {}; expected more than 0 and less than 1",
+                     file.part_paths()[0].string(), key, epsilon);
+  }
+  return static_cast<float>(epsilon);
+}
+
+Result<double> GetRopeBase(const GgufFile& file, std::string_view suffix, double fallback) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string key, ArchitectureKey(file, suffix));
+  QUIRE_ASSIGN_OR_RETURN(const double base, file.GetFloatOr(key, fallback));
+  if (!(base > 1 && base < 1e12)) {
+    return MakeError(ErrorCode::kCorrupt, "{}: {} is {}; expected 1 to 1e12",
+                     file.part_paths()[0].string(), key, base);
+  }
+  return base;
 }
 
 Result<ModelConfig> ReadCommonConfig(const GgufFile& file) {
@@ -93,17 +114,17 @@ Result<ModelConfig> ReadCommonConfig(const GgufFile& file) {
 
 Result<RopeConfig> ReadRope(const GgufFile& file, RopeStyle style, int key_dim) {
   RopeConfig rope{.style = style};
-  QUIRE_ASSIGN_OR_RETURN(const std::string base_key, ArchitectureKey(file, "rope.freq_base"));
-  QUIRE_ASSIGN_OR_RETURN(rope.base, file.GetFloatOr(base_key, 10000.0));
+  QUIRE_ASSIGN_OR_RETURN(rope.base, GetRopeBase(file, "rope.freq_base", 10000.0));
   QUIRE_ASSIGN_OR_RETURN(const std::string dim_key, ArchitectureKey(file, "rope.dimension_count"));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t rotary_dim,
                          file.GetUintOr(dim_key, static_cast<uint64_t>(key_dim)));
   QUIRE_ASSIGN_OR_RETURN(rope.rotary_dim, ToSize(file, dim_key, rotary_dim, 2));
-  if (!(rope.base > 1.0 && rope.base < 1e12)) {
-    return MakeError(ErrorCode::kCorrupt, "{}: {} is {}; expected 1 to 1e12",
-                     file.part_paths()[0].string(), base_key, rope.base);
+  QUIRE_ASSIGN_OR_RETURN(const std::string old_key, ArchitectureKey(file, "rope.scale_linear"));
+  if (file.FindValue(old_key) != nullptr) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "{}: {} is an old way to scale the rope; expected rope.scaling.*",
+                     file.part_paths()[0].string(), old_key);
   }
-
   QUIRE_ASSIGN_OR_RETURN(const std::string type_key, ArchitectureKey(file, "rope.scaling.type"));
   QUIRE_ASSIGN_OR_RETURN(const std::string_view type, file.GetStringOr(type_key, "none"));
   QUIRE_ASSIGN_OR_RETURN(const std::string factor_key,
@@ -117,7 +138,7 @@ Result<RopeConfig> ReadRope(const GgufFile& file, RopeStyle style, int key_dim) 
   } else if (type != "none" && type != "llama3") {
     return MakeError(ErrorCode::kUnsupported,
                      "{}: rope scaling '{}' is not supported; Quire knows none, linear and llama3",
-                     file.part_paths()[0].string(), type);
+                     file.part_paths()[0].string(), Printable(type));
   }
 
   // The llama3 scaling reaches files as one divisor a pair.

@@ -22,6 +22,12 @@ Result<std::string> ArchitectureKey(const GgufFile& file, std::string_view suffi
 // A size from the file: 1..2^31 - 1, refused by key otherwise.
 Result<int> GetSize(const GgufFile& file, std::string_view suffix);
 
+// The epsilon of the norms: positive, below 1.
+Result<float> GetNormEpsilon(const GgufFile& file, std::string_view suffix);
+
+// The base of the rope's frequencies: above 1, below 1e12.
+Result<double> GetRopeBase(const GgufFile& file, std::string_view suffix, double fallback);
+
 // What every decoder-only family has under the same keys: sizes, layers with heads, key and value
 // dimensions and feed-forward widths, vocabulary and context. One full-attention layer kind.
 Result<ModelConfig> ReadCommonConfig(const GgufFile& file);

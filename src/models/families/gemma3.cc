@@ -17,23 +17,25 @@ constexpr double kWindowRopeBase = 10000;
 
 Result<ModelConfig> ReadGemma3Config(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(file));
-  QUIRE_ASSIGN_OR_RETURN(const double epsilon,
-                         file.GetFloat("gemma3.attention.layer_norm_rms_epsilon"));
-  config.norm_epsilon = static_cast<float>(epsilon);
+  QUIRE_ASSIGN_OR_RETURN(config.norm_epsilon,
+                         GetNormEpsilon(file, "attention.layer_norm_rms_epsilon"));
   config.query_key_norm = true;
   config.norm_placement = NormPlacement::kBeforeAndAfter;
   config.activation = Activation::kGelu;
   config.embedding_scale = std::sqrt(static_cast<float>(config.d_model));
   QUIRE_ASSIGN_OR_RETURN(const double attention_scale,
                          file.GetFloatOr("gemma3.attention.scale", 0));
+  if (!(attention_scale >= 0 && attention_scale <= 1e6)) {
+    return MakeError(ErrorCode::kCorrupt, "{}: gemma3.attention.scale is {}; expected 0 to 1000000",
+                     file.part_paths()[0].string(), attention_scale);
+  }
   config.attention_scale = static_cast<float>(attention_scale);
 
   QUIRE_ASSIGN_OR_RETURN(RopeConfig full,
                          ReadRope(file, RopeStyle::kHalves, config.layers[0].key_dim));
   RopeConfig windowed = full;
   windowed.linear_factor = 1;
-  QUIRE_ASSIGN_OR_RETURN(windowed.base,
-                         file.GetFloatOr("gemma3.rope.freq_base_swa", kWindowRopeBase));
+  QUIRE_ASSIGN_OR_RETURN(windowed.base, GetRopeBase(file, "rope.freq_base_swa", kWindowRopeBase));
   config.ropes = {std::move(full), std::move(windowed)};
 
   QUIRE_ASSIGN_OR_RETURN(const int window, GetSize(file, "attention.sliding_window"));

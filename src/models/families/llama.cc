@@ -13,9 +13,8 @@ Result<ModelConfig> ReadLlamaConfig(const GgufFile& file) {
                      file.part_paths()[0].string(), num_experts);
   }
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(file));
-  QUIRE_ASSIGN_OR_RETURN(const double epsilon,
-                         file.GetFloat("llama.attention.layer_norm_rms_epsilon"));
-  config.norm_epsilon = static_cast<float>(epsilon);
+  QUIRE_ASSIGN_OR_RETURN(config.norm_epsilon,
+                         GetNormEpsilon(file, "attention.layer_norm_rms_epsilon"));
   QUIRE_ASSIGN_OR_RETURN(RopeConfig rope,
                          ReadRope(file, RopeStyle::kInterleaved, config.layers[0].key_dim));
   config.ropes.push_back(std::move(rope));

@@ -7,9 +7,8 @@ namespace quire {
 
 Result<ModelConfig> ReadQwen2Config(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(file));
-  QUIRE_ASSIGN_OR_RETURN(const double epsilon,
-                         file.GetFloat("qwen2.attention.layer_norm_rms_epsilon"));
-  config.norm_epsilon = static_cast<float>(epsilon);
+  QUIRE_ASSIGN_OR_RETURN(config.norm_epsilon,
+                         GetNormEpsilon(file, "attention.layer_norm_rms_epsilon"));
   QUIRE_ASSIGN_OR_RETURN(RopeConfig rope,
                          ReadRope(file, RopeStyle::kHalves, config.layers[0].key_dim));
   config.ropes.push_back(std::move(rope));

@@ -6,9 +6,8 @@ namespace quire {
 
 Result<ModelConfig> ReadQwen3Config(const GgufFile& file) {
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(file));
-  QUIRE_ASSIGN_OR_RETURN(const double epsilon,
-                         file.GetFloat("qwen3.attention.layer_norm_rms_epsilon"));
-  config.norm_epsilon = static_cast<float>(epsilon);
+  QUIRE_ASSIGN_OR_RETURN(config.norm_epsilon,
+                         GetNormEpsilon(file, "attention.layer_norm_rms_epsilon"));
   config.query_key_norm = true;
   QUIRE_ASSIGN_OR_RETURN(RopeConfig rope,
                          ReadRope(file, RopeStyle::kHalves, config.layers[0].key_dim));
