@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?usage: fuzz.sh SECONDS}
 
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --parallel "$(nproc)"
+cmake --build --preset fuzz --parallel "$(nproc)" --target fuzzers
 found=0
 for target in build/fuzz/*_fuzz; do
   [ -x "$target" ] || continue

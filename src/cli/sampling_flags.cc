@@ -58,7 +58,8 @@ void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
   app.add_option("--frequency-penalty", sampling.frequency_penalty,
                  "-2 to 2, for each time a token is in the answer; 0 = off")
       ->capture_default_str();
-  app.add_option("--logit-bias", flags.logit_bias, "TOKEN_ID=BIAS, -100 to 100; may be repeated");
+  app.add_option("--logit-bias", flags.logit_bias, "TOKEN_ID=BIAS, -100 to 100; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("-s,--seed", sampling.seed,
                  "makes draws repeatable (default: a new one each time)");
   app.add_option("--logprobs", sampling.logprobs,
@@ -68,7 +69,8 @@ void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
                  "text that ends the answer and is not part of it; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--stop-token-id", flags.options.stop_token_ids,
-                 "token id that ends the answer; may be repeated");
+                 "token id that ends the answer; may be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", flags.options.ignore_end_of_text,
                "go on after the model's end-of-text tokens");
   app.add_flag("!--no-kv-cache", flags.options.use_kv_cache,

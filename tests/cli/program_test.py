@@ -66,6 +66,18 @@ class ProgramTest(unittest.TestCase):
                    self.quire(*common, text=b"hello").stdout}
         self.assertEqual(len(outputs), 1)
 
+    def test_flags_that_repeat_take_one_value_each(self):
+        expected = self.answer()
+        stop = expected["tokens"][3]
+        result = self.quire("run", "--logit-bias", "0=-1", "--stop-token-id", str(stop), "--stop",
+                            "no such text", LLAMA, "--raw", "-p", "hello", "--temp", "0", "-n",
+                            "12", "--ignore-eos", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual(answer["finish_reason"], "stop")
+        self.assertEqual(answer["tokens"][-1], stop)
+        self.assertNotIn(stop, answer["tokens"][:-1])
+
     def test_a_file_without_a_template_is_continued_with_a_notice(self):
         result = self.quire("run", LLAMA, "-p", "hello", "-n", "2", "--temp", "0")
         self.assertEqual(result.returncode, 0)
