@@ -106,7 +106,7 @@ Result<std::vector<LoadedPart>> LoadSet(LoadedPart chosen, uint64_t count) {
   std::vector<LoadedPart> parts;
   for (int number = 1; number <= name->count; ++number) {
     if (number == chosen_number) {
-      parts.push_back(std::move(chosen));  // NOLINT(bugprone-use-after-move): one part has its number
+      parts.push_back(std::move(chosen));  // NOLINT(bugprone-use-after-move): moved once
     } else {
       auto part = LoadPart(directory / name->FileName(number));
       if (!part.ok() && part.error().code == ErrorCode::kNotFound) {

@@ -159,16 +159,20 @@ Status Decoder::FeedForwardHalf(int layer_idx) {
   }
 
   pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
-    float* first = hidden + begin * ffn_dim;
-    const float* up = workspace_.up + begin * ffn_dim;
-    const int count = static_cast<int>(end - begin) * ffn_dim;
-    switch (config_.activation) {
-      case Activation::kSilu:
-        return kernels_.silu_mul(first, up, count);
-      case Activation::kGelu:
-        return kernels_.gelu_mul(first, up, count);
-      case Activation::kRelu:
-        return kernels_.relu(first, count);
+    for (size_t row = begin; row < end; ++row) {
+      float* gate = hidden + row * ffn_dim;
+      const float* up = workspace_.up + row * ffn_dim;
+      switch (config_.activation) {
+        case Activation::kSilu:
+          kernels_.silu_mul(gate, up, ffn_dim);
+          break;
+        case Activation::kGelu:
+          kernels_.gelu_mul(gate, up, ffn_dim);
+          break;
+        case Activation::kRelu:
+          kernels_.relu(gate, ffn_dim);
+          break;
+      }
     }
   });
 

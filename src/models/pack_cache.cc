@@ -27,6 +27,17 @@ Error FolderError(const fs::path& path, const std::error_code& error) {
   return MakeError(ErrorCode::kIo, "{}: {}", path.string(), error.message());
 }
 
+// What a folder holds; nothing where it cannot be read.
+std::vector<fs::directory_entry> FilesOf(const fs::path& folder) {
+  std::vector<fs::directory_entry> files;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    files.push_back(*it);
+  }
+  return files;
+}
+
 }  // namespace
 
 fs::path PackCache::PackPath(std::string_view digest) const {
@@ -89,8 +100,7 @@ Status PackCache::MakeRoom(uint64_t bytes) const {
 }
 
 void PackCache::RemoveLeftovers() const {
-  std::error_code error;
-  for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
+  for (const fs::directory_entry& file : FilesOf(directory_)) {
     // NAME.PID.part
     if (file.path().extension() != ".part") continue;
     const std::string pid_text = file.path().stem().extension().string();
@@ -129,8 +139,7 @@ Status PackCache::Store(const GgufFile& file, const WeightPlan& plan, const Pack
 
 std::vector<PackCache::Entry> PackCache::List() const {
   std::vector<Entry> entries;
-  std::error_code error;
-  for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
+  for (const fs::directory_entry& file : FilesOf(directory_)) {
     std::error_code stat_error;
     if (file.path().extension() != ".pack" || !file.is_regular_file(stat_error)) continue;
     Entry entry{.digest = file.path().stem().string(),
@@ -161,8 +170,7 @@ Status PackCache::Remove(std::string_view digest_prefix) const {
 }
 
 Status PackCache::RemoveAll() const {
-  std::error_code error;
-  for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
+  for (const fs::directory_entry& file : FilesOf(directory_)) {
     const std::string extension = file.path().extension().string();
     if (extension != ".pack" && extension != ".source" && extension != ".part") continue;
     std::error_code remove_error;
