@@ -5,8 +5,8 @@
 #include <boost/json.hpp>
 #include <cmath>
 
-#include "support/scratch_directory.h"
 #include "support/gguf_writer.h"
+#include "support/scratch_directory.h"
 
 namespace quire::testing {
 namespace {
