@@ -34,7 +34,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const FileIdentity& identity() const { return identity_; }
 
-  // Tells the system that the pages of [offset, offset + length) are not needed for now. They stay
+  // Tells the system that the pages of [offset, offset + length) are not needed. They stay
   // in the page cache and leave this process's resident memory.
   void Release(size_t offset, size_t length) const;
 
