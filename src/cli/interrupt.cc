@@ -1,13 +1,16 @@
 #include "cli/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace quire {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+// The system may run the handler on any thread; lock-free, so that it may.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-void OnInterrupt(int) { interrupted = 1; }
+void OnInterrupt(int) { interrupted = true; }
 
 }  // namespace
 
@@ -18,7 +21,7 @@ void CatchInterrupts() {
   ::sigaction(SIGINT, &action, nullptr);
 }
 
-bool Interrupted() { return interrupted != 0; }
-void ClearInterrupt() { interrupted = 0; }
+bool Interrupted() { return interrupted; }
+void ClearInterrupt() { interrupted = false; }
 
 }  // namespace quire
