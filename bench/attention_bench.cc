@@ -1,7 +1,8 @@
 // Attention over a paged cache: 12 heads of 128 dimensions over 2 key heads (the shape of a 1.5B
-// model), f16. `fma_peak` is the share of the FMA rate that the instruction set reaches on
-// registers, `GB/s` counts the keys and values of every row. Both are per second of processor time,
-// so that they hold on a machine that others use too.
+// model) or, in `mha`, 12. `arith` is the share of what the arithmetic takes at the rates that
+// registers reach (FMAs of the instruction set; for the keys of q8_0 the best int8 products),
+// `read` that of reading the blocks once, `GB/s` counts the keys and values of every row. All are
+// per second of processor time, so that they hold on a machine that others use too.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -14,13 +15,13 @@
 #include <vector>
 
 #include "base/huge_buffer.h"
+#include "cli/bench/machine_limits.h"
 #include "kernels/attention.h"
 
 namespace quire {
 namespace {
 
 constexpr int kNumHeads = 12;
-constexpr int kNumKvHeads = 2;
 constexpr int kDim = 128;
 
 constexpr int kChains = 12;
@@ -73,30 +74,69 @@ double PeakFmas(std::string_view set) {
   return best;
 }
 
-// num_rows rows at the end of a sequence of num_tokens.
-void BM_Attention(benchmark::State& state, const KernelSet* kernels, int num_rows, int num_tokens,
+struct Case {
+  const char* name;
+  int num_sequences;
+  bool shared;     // whether the sequences read the same blocks, up to the last
+  int num_rows;    // of each sequence, at its end
+  int num_tokens;  // of each sequence
+  int num_kv_heads = 2;
+};
+
+// Tables over a pool of blocks; each sequence has a last block of its own.
+std::vector<std::vector<int32_t>> MakeTables(const Case& c) {
+  const int num_blocks = c.num_tokens / kBlockSlots;
+  const int num_tables = c.shared ? 1 : c.num_sequences;
+  std::vector<int32_t> pool(num_tables * (num_blocks - 1) + c.num_sequences);
+  std::iota(pool.begin(), pool.end(), 0);
+  std::ranges::shuffle(pool, std::mt19937(1));
+  std::vector<std::vector<int32_t>> tables(c.num_sequences);
+  for (int i = 0; i < c.num_sequences; ++i) {
+    const auto first = pool.begin() + (c.shared ? 0 : i * (num_blocks - 1));
+    tables[i].assign(first, first + num_blocks - 1);
+    tables[i].push_back(pool[num_tables * (num_blocks - 1) + i]);
+  }
+  return tables;
+}
+
+void BM_Attention(benchmark::State& state, const KernelSet* kernels, Case c, KvType type,
                   int num_threads) {
-  const int num_blocks = num_tokens / kBlockSlots;
-  const size_t head_bytes = size_t{kDim} * kBlockSlots * ElementBytes(KvType::kF16);
-  const KvLayer layer{.num_kv_heads = kNumKvHeads,
+  const size_t head_bytes = KvBytes(type, size_t{kDim} * kBlockSlots);
+  const KvLayer layer{.num_kv_heads = c.num_kv_heads,
                       .key_dim = kDim,
                       .value_dim = kDim,
-                      .value_offset = kNumKvHeads * head_bytes};
-  const size_t block_bytes = 2 * kNumKvHeads * head_bytes;
-  HugeBuffer memory = HugeBuffer::Allocate(num_blocks * block_bytes).value();
-  auto* halves = reinterpret_cast<uint16_t*>(memory.data());
-  std::mt19937 random(1);
-  for (size_t i = 0; i < memory.size() / 2; ++i) {
-    halves[i] = static_cast<uint16_t>(0x3000 + (random() & 0x87ff));  // +-0.125 to 0.5
+                      .value_offset = c.num_kv_heads * head_bytes};
+  const size_t block_bytes = 2 * c.num_kv_heads * head_bytes;
+  const std::vector<std::vector<int32_t>> blocks = MakeTables(c);
+  size_t num_blocks = 0;
+  for (const std::vector<int32_t>& table : blocks) {
+    for (const int32_t block : table) num_blocks = std::max(num_blocks, size_t(block) + 1);
   }
-  std::vector<int32_t> table(num_blocks);
-  std::iota(table.begin(), table.end(), 0);
-  std::ranges::shuffle(table, random);
-  const std::span<const int32_t> tables[] = {table};
-  const PagedKvView kv{.base = memory.data(), .block_bytes = block_bytes, .layers = {&layer, 1}};
-  const KvSequence sequence{
-      .num_rows = num_rows, .first_position = num_tokens - num_rows, .block_tables = tables};
+  HugeBuffer memory = HugeBuffer::Allocate(num_blocks * block_bytes).value();
+  const PagedKvView kv{
+      .base = memory.data(), .block_bytes = block_bytes, .type = type, .layers = {&layer, 1}};
+  std::mt19937 random(1);
+  std::vector<float> head(kDim);
+  for (size_t block = 0; block < num_blocks; ++block) {
+    for (float& x : head) x = static_cast<float>(random() % 200) * 0.005f - 0.5f;
+    for (int slot = 0; slot < kBlockSlots; ++slot) {
+      for (int kv_head = 0; kv_head < c.num_kv_heads; ++kv_head) {
+        std::byte* keys = kv.Block(static_cast<int32_t>(block)) + kv_head * head_bytes;
+        kernels->store_key(head.data(), kDim, type, slot, keys);
+        kernels->store_value(head.data(), kDim, type, slot, keys + layer.value_offset);
+      }
+    }
+  }
+  std::vector<std::span<const int32_t>> tables(blocks.begin(), blocks.end());
+  std::vector<KvSequence> sequences;
+  for (int i = 0; i < c.num_sequences; ++i) {
+    sequences.push_back({.first_row = i * c.num_rows,
+                         .num_rows = c.num_rows,
+                         .first_position = c.num_tokens - c.num_rows,
+                         .block_tables = {&tables[i], 1}});
+  }
   constexpr size_t kWidth = size_t{kNumHeads} * kDim;
+  const size_t num_rows = static_cast<size_t>(c.num_sequences) * c.num_rows;
   std::vector<float> queries(num_rows * kWidth);
   for (float& query : queries) query = static_cast<float>(random() % 200) * 0.01f - 1.0f;
   std::vector<float> out(num_rows * kWidth);
@@ -110,38 +150,48 @@ void BM_Attention(benchmark::State& state, const KernelSet* kernels, int num_row
                          .num_heads = kNumHeads,
                          .scale = 0.088388348f,
                          .kv = &kv,
-                         .sequences = {&sequence, 1}};
-  const double peak = PeakFmas(kernels->name);
+                         .sequences = sequences};
+  const double fma_peak = PeakFmas(kernels->name);
+  const double int8_peak = MeasureArithmeticPeaks().int8_ops_per_second / 2;
+  const std::span<const std::byte> bytes(memory.data(), num_blocks * block_bytes);
+  const double read_before = ReadSeconds(pool, bytes);
   for (auto _ : state) {
     attention.Run(*kernels, pool, job);
     benchmark::ClobberMemory();
   }
+  const double read_seconds = std::min(read_before, ReadSeconds(pool, bytes));
   double keys = 0;  // attended, over all rows
-  for (int row = 0; row < num_rows; ++row) keys += num_tokens - row;
-  const double fmas = 2.0 * keys * kNumHeads * kDim;
+  for (int row = 0; row < c.num_rows; ++row) keys += c.num_sequences * (c.num_tokens - row);
+  const double products = keys * kNumHeads * kDim;  // of keys, and as many of values
+  const double arithmetic_seconds =
+      products / fma_peak + products / (type == KvType::kQ8_0 ? int8_peak : fma_peak);
   using benchmark::Counter;
-  state.counters["fma_peak"] = Counter(fmas / peak, Counter::kIsIterationInvariantRate);
+  state.counters["arith"] = Counter(arithmetic_seconds, Counter::kIsIterationInvariantRate);
+  state.counters["read"] = Counter(read_seconds * num_threads, Counter::kIsIterationInvariantRate);
   state.counters["GB/s"] =
-      Counter(keys * kNumKvHeads * kDim * 4 * 1e-9, Counter::kIsIterationInvariantRate);
+      Counter(keys * 2 * c.num_kv_heads * static_cast<double>(KvBytes(type, kDim)) * 1e-9,
+              Counter::kIsIterationInvariantRate);
 }
 
 void RegisterAll() {
-  struct Case {
-    const char* name;
-    int num_rows;
-    int num_tokens;
-  };
-  for (const Case& c : {Case{"decode/2048", 1, 2048}, Case{"decode/8192", 1, 8192},
-                        Case{"prefill/512", 512, 512}, Case{"prefill/512_of_4096", 512, 4096}}) {
+  for (const Case& c :
+       {Case{"decode/2048", 1, false, 1, 2048}, Case{"decode/8192", 1, false, 1, 8192},
+        Case{"decode/16x4096", 16, false, 1, 4096},
+        Case{"decode/16x4096_shared", 16, true, 1, 4096},
+        Case{"decode/16x4096_mha", 16, false, 1, 4096, kNumHeads},
+        Case{"decode/16x4096_mha_shared", 16, true, 1, 4096, kNumHeads},
+        Case{"prefill/512", 1, false, 512, 512},
+        Case{"prefill/512_of_4096", 1, false, 512, 4096}}) {
     for (const KernelSet* kernels : AvailableKernels()) {
       if (kernels->name == "reference") continue;
-      for (const int num_threads : {1, 2}) {
-        const std::string name =
-            fmt::format("attention/{}/{}/threads:{}", c.name, kernels->name, num_threads);
-        benchmark::RegisterBenchmark(name.c_str(), BM_Attention, kernels, c.num_rows, c.num_tokens,
-                                     num_threads)
-            ->MeasureProcessCPUTime()
-            ->Unit(benchmark::kMicrosecond);
+      for (const KvType type : kKvTypes) {
+        for (const int num_threads : {1, 2}) {
+          const std::string name = fmt::format("attention/{}/{}/{}/threads:{}", c.name,
+                                               NameOf(type), kernels->name, num_threads);
+          benchmark::RegisterBenchmark(name.c_str(), BM_Attention, kernels, c, type, num_threads)
+              ->MeasureProcessCPUTime()
+              ->Unit(benchmark::kMicrosecond);
+        }
       }
     }
   }

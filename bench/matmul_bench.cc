@@ -15,9 +15,9 @@
 
 #include "base/huge_buffer.h"
 #include "base/thread_pool.h"
+#include "cli/bench/machine_limits.h"
 #include "kernels/kernel_set.h"
 #include "kernels/packing.h"
-#include "machine_limits.h"
 #include "tensor/float16.h"
 
 namespace quire::bench {

@@ -1,6 +1,7 @@
 #include "base/huge_buffer.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -31,6 +32,20 @@ Result<HugeBuffer> HugeBuffer::Allocate(size_t size_bytes) {
   ::munmap(begin + head + mapped_bytes, kHugePageBytes - head);
   ::madvise(begin + head, mapped_bytes, MADV_HUGEPAGE);
   return HugeBuffer(begin + head, size_bytes, mapped_bytes);
+}
+
+size_t HugeBuffer::page_bytes() {
+  static const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+void HugeBuffer::Decommit(size_t offset, size_t size_bytes) {
+  QUIRE_CHECK(offset <= size_bytes_ && size_bytes <= size_bytes_ - offset, "{} bytes at {} of {}",
+              size_bytes, offset, size_bytes_);
+  const size_t begin = AlignUp(offset, page_bytes());
+  const size_t end = (offset + size_bytes) & ~(page_bytes() - 1);
+  // Memory that the system will not take back (locked pages) is no fault: it stays.
+  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
 HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept

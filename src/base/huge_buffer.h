@@ -25,6 +25,12 @@ class HugeBuffer {
   size_t size() const { return size_bytes_; }
   std::span<std::byte> bytes() const { return {data_, size_bytes_}; }
 
+  // What the system gives and takes at the least. A first touch may give 2 MiB at once.
+  static size_t page_bytes();
+  // Gives the memory of the pages that lie wholly inside the range back to the system. They are
+  // committed again, zeroed, when next touched.
+  void Decommit(size_t offset, size_t size_bytes);
+
  private:
   HugeBuffer(std::byte* data, size_t size_bytes, size_t mapped_bytes)
       : data_(data), size_bytes_(size_bytes), mapped_bytes_(mapped_bytes) {}

@@ -16,24 +16,26 @@ double PerSecond(double count, double milliseconds) {
 }
 
 // Entries that hold keys and values, in bytes.
-size_t KvBytes(const Engine& engine, const Sequence& sequence) {
-  return engine.blocks().layout().bytes_per_token * static_cast<size_t>(sequence.num_computed());
+size_t EntryBytes(const RequestResult& result, const Engine& engine) {
+  // The last token has none: it was not fed.
+  const int entries = result.prompt_tokens + result.completion_tokens() - 1;
+  return engine.cache().layout().FormulaBytes(entries);
 }
 
-double PrefillPerSecond(const GenerationResult& result) {
+double PrefillPerSecond(const RequestResult& result) {
   return PerSecond(result.prompt_tokens - result.cached_tokens, result.first_token_ms);
 }
 
-double DecodePerSecond(const GenerationResult& result) {
+double DecodePerSecond(const RequestResult& result) {
   // The first token belongs to the prefill.
-  return PerSecond(static_cast<double>(result.tokens.size()) - 1, result.decode_ms);
+  return PerSecond(result.completion_tokens() - 1.0, result.decode_ms);
 }
 
 boost::json::value Number(double value) {
   return std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
 }
 
-boost::json::array LogProbsAsJson(const GenerationResult& result, const Tokenizer& tokenizer) {
+boost::json::array LogProbsAsJson(const RequestResult& result, const Tokenizer& tokenizer) {
   const auto entry = [&](const TokenLogProb& token) {
     return boost::json::object{
         {"id", token.token},
@@ -41,7 +43,7 @@ boost::json::array LogProbsAsJson(const GenerationResult& result, const Tokenize
         {"logprob", Number(token.log_prob)}};
   };
   boost::json::array list;
-  for (const LogProbs& step : result.log_probs) {
+  for (const LogProbs& step : result.choices[0].log_probs) {
     boost::json::object chosen = entry(step.chosen);
     boost::json::array top;
     for (const TokenLogProb& token : step.top) top.push_back(entry(token));
@@ -53,45 +55,46 @@ boost::json::array LogProbsAsJson(const GenerationResult& result, const Tokenize
 
 }  // namespace
 
-std::string FormatStats(const GenerationResult& result, const Engine& engine,
-                        const Sequence& sequence) {
+std::string FormatStats(const RequestResult& result, const Engine& engine) {
   return fmt::format(
       "{} prompt tokens ({} cached), first token {:.3f} s, prefill {:.1f} tok/s, {} tokens at "
       "{:.1f} tok/s, KV {:.2f} MiB, {}",
       result.prompt_tokens, result.cached_tokens, result.first_token_ms / 1000,
-      PrefillPerSecond(result), result.tokens.size(), DecodePerSecond(result),
-      static_cast<double>(KvBytes(engine, sequence)) / (1 << 20), NameOf(result.finish_reason));
+      PrefillPerSecond(result), result.completion_tokens(), DecodePerSecond(result),
+      static_cast<double>(EntryBytes(result, engine)) / (1 << 20),
+      NameOf(result.choices[0].finish_reason));
 }
 
-void PrintStats(const GenerationResult& result, const Engine& engine, const Sequence& sequence) {
+void PrintStats(const RequestResult& result, const Engine& engine) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  fmt::print(stderr, "{}{}{}\n", terminal ? "\x1b[2m" : "", FormatStats(result, engine, sequence),
+  fmt::print(stderr, "{}{}{}\n", terminal ? "\x1b[2m" : "", FormatStats(result, engine),
              terminal ? "\x1b[0m" : "");
 }
 
-std::string AnswerAsJson(const GenerationResult& result, const Engine& engine,
-                         const Sequence& sequence) {
+std::string AnswerAsJson(const RequestResult& result, const Engine& engine) {
   boost::json::array tokens;
-  for (const int32_t token : result.tokens) tokens.emplace_back(token);
+  const Choice& choice = result.choices[0];
+  for (const int32_t token : choice.tokens) tokens.emplace_back(token);
   boost::json::object answer = {
-      {"text", result.text},
+      {"text", choice.text},
       {"tokens", std::move(tokens)},
-      {"finish_reason", NameOf(result.finish_reason)},
+      {"finish_reason", NameOf(choice.finish_reason)},
       {"usage",
        {{"prompt_tokens", result.prompt_tokens},
-        {"completion_tokens", result.tokens.size()},
-        {"total_tokens", static_cast<size_t>(result.prompt_tokens) + result.tokens.size()},
+        {"completion_tokens", choice.tokens.size()},
+        {"total_tokens", static_cast<size_t>(result.prompt_tokens) + choice.tokens.size()},
         {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}}},
       {"timings",
-       {{"load_ms", std::chrono::duration<double, std::milli>(engine.load_duration()).count()},
+       {{"load_ms",
+         std::chrono::duration<double, std::milli>(engine.runner().load_duration()).count()},
         {"first_token_ms", result.first_token_ms},
         {"decode_ms", result.decode_ms},
         {"prefill_per_second", PrefillPerSecond(result)},
         {"decode_per_second", DecodePerSecond(result)}}},
-      {"kv_bytes", KvBytes(engine, sequence)},
+      {"kv_bytes", EntryBytes(result, engine)},
       {"seed", result.seed},
-      {"kernels", engine.kernels().name}};
-  if (!result.log_probs.empty()) {
+      {"kernels", engine.runner().kernels().name}};
+  if (!choice.log_probs.empty()) {
     answer["logprobs"] = LogProbsAsJson(result, engine.model().tokenizer());
   }
   return boost::json::serialize(answer);

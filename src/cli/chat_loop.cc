@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/terminal_input.h"
 #include "engine/chat.h"
+#include "engine/generation.h"
 
 namespace quire {
 namespace {
@@ -24,14 +25,9 @@ constexpr std::string_view kHelp =
 
 class Chat {
  public:
-  Chat(Engine& engine, const GenerationOptions& options, Conversation conversation,
-       std::string system)
-      : engine_(engine),
-        options_(options),
-        conversation_(std::move(conversation)),
-        sequence_(engine.NewSequence()),
-        system_(std::move(system)) {
-    conversation_.Reset(system_);
+  Chat(Engine& engine, const Request& request, std::string system)
+      : engine_(engine), request_(request), system_(std::move(system)) {
+    Reset();
   }
 
   void Run() {
@@ -64,10 +60,10 @@ class Chat {
     if (name == "/help") {
       fmt::print("{}", kHelp);
     } else if (name == "/reset") {
-      conversation_.Reset(system_);
+      Reset();
     } else if (name == "/system") {
       system_ = argument;
-      conversation_.Reset(system_);
+      Reset();
     } else if (name == "/save") {
       Save(argument);
     } else if (name == "/stats") {
@@ -78,12 +74,16 @@ class Chat {
     return true;
   }
 
+  void Reset() {
+    messages_.clear();
+    if (!system_.empty()) messages_.push_back({"system", system_});
+  }
+
   void Answer(const std::string& text) {
-    conversation_.Add({"user", text});
-    const Result<std::vector<int32_t>> prompt = conversation_.Prompt();
-    const Status status = prompt.ok() ? Generate(*prompt) : Status(prompt.error());
+    messages_.push_back({"user", text});
+    const Status status = AnswerLast();
     if (!status.ok()) {
-      conversation_.RemoveLast();
+      messages_.pop_back();
       fmt::print(stderr, "quire: {}\n", status.error().message);
       if (status.error().code == ErrorCode::kContextLength) {
         fmt::print(stderr, "quire: the message was not added; /reset forgets the conversation\n");
@@ -91,23 +91,25 @@ class Chat {
     }
   }
 
-  Status Generate(const std::vector<int32_t>& prompt) {
-    sequence_.SetTokens(prompt);
+  Status AnswerLast() {
+    Request request = request_;
+    QUIRE_ASSIGN_OR_RETURN(request.prompt_pieces, RenderChat(engine_.model(), messages_));
+    request.prompt = engine_.EncodePrompt(request.prompt_pieces, request.cache_salt);
     const GenerationHooks hooks{.on_text =
                                     [](std::string_view piece) {
                                       std::fwrite(piece.data(), 1, piece.size(), stdout);
                                       std::fflush(stdout);
                                     },
-                                .on_step = {},
                                 .interrupted = Interrupted};
-    QUIRE_ASSIGN_OR_RETURN(const GenerationResult result,
-                           quire::Generate(engine_, sequence_, options_, hooks));
+    QUIRE_ASSIGN_OR_RETURN(const RequestResult result,
+                           Generate(engine_, std::move(request), hooks));
     ClearInterrupt();
     fmt::print("\n");
-    conversation_.AddAnswer(result.text, result.tokens);
-    last_stats_ = FormatStats(result, engine_, sequence_);
-    if (result.finish_reason == FinishReason::kLength &&
-        sequence_.num_tokens() >= engine_.context_length()) {
+    const Choice& choice = result.choices[0];
+    messages_.push_back({"assistant", choice.text});
+    last_stats_ = FormatStats(result, engine_);
+    if (choice.finish_reason == FinishReason::kLength &&
+        result.prompt_tokens + result.completion_tokens() >= engine_.context_length()) {
       fmt::print(
           stderr,
           "quire: the context of {} tokens is full: the answer ends here; /reset forgets the "
@@ -123,7 +125,7 @@ class Chat {
       return;
     }
     boost::json::array messages;
-    for (const Message& message : conversation_.messages()) {
+    for (const Message& message : messages_) {
       messages.push_back({{"role", message.role}, {"content", message.content}});
     }
     std::ofstream out(path);
@@ -132,18 +134,18 @@ class Chat {
   }
 
   Engine& engine_;
-  const GenerationOptions& options_;
-  Conversation conversation_;
-  Sequence sequence_;
+  const Request& request_;  // without a prompt
+  std::vector<Message> messages_;
   std::string system_;
   std::string last_stats_;
 };
 
 }  // namespace
 
-Status RunChat(Engine& engine, const GenerationOptions& options, const std::string& system) {
-  QUIRE_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Create(engine.model()));
-  Chat(engine, options, std::move(conversation), system).Run();
+Status RunChat(Engine& engine, const Request& request, const std::string& system) {
+  const auto chat_template = engine.model().chat_template();
+  if (!chat_template.ok()) return chat_template.error();
+  Chat(engine, request, system).Run();
   return {};
 }
 

@@ -9,7 +9,8 @@
 namespace quire {
 
 // Reads messages and prints answers until /exit or the end of the input. Ctrl-C ends an answer, not
-// the chat. Fails at once where the model has no usable chat template.
-Status RunChat(Engine& engine, const GenerationOptions& options, const std::string& system);
+// the chat. `request`: how to answer, without a prompt; it outlives the chat. Fails at once where
+// the model has no usable chat template.
+Status RunChat(Engine& engine, const Request& request, const std::string& system);
 
 }  // namespace quire

@@ -17,13 +17,22 @@ struct EngineFlags {
   std::string kernels;
   int threads = 0;
   int context = 0;
-  int prefill_chunk = 256;
+  int max_batched_tokens = 512;
+  int max_sequences = 1;   // that run at once
+  double max_step_ms = 0;  // SchedulerOptions::target_step_ms
   std::string kv_type = "f16";
+  std::string kv_size;  // bytes with a unit; empty = RunnerOptions::kv_bytes of 0
   bool no_pack_cache = false;
+  bool no_sampled_ids = false;
 };
 
 // Declares MODEL and the flags; `flags` outlives the parse.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
+// Declares those that only an engine for many requests needs.
+void AddBatchingFlags(CLI::App& app, EngineFlags& flags);
+
+// What the flags ask for. Fails for a size that is not one.
+Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags);
 
 // Finds the model and loads it, with progress on a terminal.
 Result<std::unique_ptr<Engine>> MakeEngine(const EngineFlags& flags);

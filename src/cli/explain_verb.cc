@@ -8,9 +8,11 @@
 
 #include "base/exact_math.h"
 #include "cli/engine_flags.h"
+#include "cli/explain.h"
 #include "cli/interrupt.h"
 #include "cli/sampling_flags.h"
 #include "cli/verbs.h"
+#include "engine/generation.h"
 #include "formats/printable.h"
 
 namespace quire {
@@ -53,39 +55,41 @@ class StepTable {
     windows_.assign(windows.begin(), windows.end());
   }
 
-  void Add(const StepRecord& step, const Sequence& sequence) {
+  void Add(const StepReport& report) {
     const Tokenizer& tokenizer = engine_.model().tokenizer();
-    for (int i = 0; i < step.num_tokens; ++i) {
-      const int position = step.first_position + i;
-      Row row{.phase = position < prompt_tokens_ ? "prefill" : "decode",
-              .step = num_steps_,
-              .token = sequence.tokens()[position],
-              .text = {},
-              .position = position,
-              .block = position / kBlockSlots,
-              .slot = position % kBlockSlots,
-              .entries_read = position + 1,
-              .window_reads = {},
-              .candidates = {},
-              .step_ms = 0};
-      row.text = Printable(tokenizer.TokenBytes(row.token, /*with_control=*/true), 24);
-      for (const int window : windows_) row.window_reads.push_back(std::min(window, position + 1));
-      if (i + 1 == step.num_tokens) {
-        row.step_ms = std::chrono::duration<double, std::milli>(step.duration).count();
-        if (step.gave_logits) {
-          if (auto best = ComputeLogProbs(engine_.logits(), kCandidates, 0); best.ok()) {
+    for (const StepItem& item : report.items) {
+      for (int i = 0; i < item.num_tokens; ++i) {
+        const int position = item.first_position + i;
+        Row row{.phase = position < prompt_tokens_ ? "prefill" : "decode",
+                .step = num_steps_,
+                .token = item.tokens[i],
+                .text = {},
+                .position = position,
+                .block = position / kBlockSlots,
+                .slot = position % kBlockSlots,
+                .entries_read = position + 1,
+                .window_reads = {},
+                .candidates = {},
+                .step_ms = i + 1 == item.num_tokens ? report.duration_ms : 0};
+        row.text = Printable(tokenizer.TokenBytes(row.token, /*with_control=*/true), 24);
+        for (const int window : windows_) {
+          row.window_reads.push_back(std::min(window, position + 1));
+        }
+        for (const LogitsRow& logits : report.logits) {
+          if (logits.sequence != item.sequence || logits.position != position) continue;
+          if (auto best = ComputeLogProbs(logits.logits, kCandidates, 0); best.ok()) {
             row.candidates.assign(
                 best->top.begin(),
                 best->top.begin() + std::min<size_t>(kCandidates, best->top.size()));
           }
         }
+        rows_.push_back(std::move(row));
       }
-      rows_.push_back(std::move(row));
     }
     ++num_steps_;
   }
 
-  void Print(const Sequence& sequence, int sampled) const {
+  void Print(int sampled) const {
     std::string window_head;
     for (const int window : windows_)
       window_head += fmt::format("{:>11}", fmt::format("(of {})", window));
@@ -102,10 +106,10 @@ class StepTable {
     fmt::print(
         "{} prompt tokens + {} sampled - 1 = {} entries in the cache: the last sampled token has "
         "none until it is fed\n",
-        prompt_tokens_, sampled, sequence.num_computed());
+        prompt_tokens_, sampled, prompt_tokens_ + sampled - 1);
   }
 
-  boost::json::object AsJson(const Sequence& sequence, int sampled) const {
+  boost::json::object AsJson(int sampled) const {
     boost::json::array rows;
     for (const Row& row : rows_) {
       boost::json::array candidates;
@@ -132,7 +136,7 @@ class StepTable {
     }
     return {{"prompt_tokens", prompt_tokens_},
             {"sampled_tokens", sampled},
-            {"entries", sequence.num_computed()},
+            {"entries", prompt_tokens_ + sampled - 1},
             {"steps", std::move(rows)}};
   }
 
@@ -158,27 +162,27 @@ class StepTable {
 };
 
 Status ExplainSteps(const ExplainFlags& flags) {
-  QUIRE_ASSIGN_OR_RETURN(const GenerationOptions options, OptionsOf(flags.sampling));
+  QUIRE_ASSIGN_OR_RETURN(Request request, RequestOf(flags.sampling));
   QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
-  const std::vector<int32_t> ids = engine->model().tokenizer().Encode(
-      flags.prompt, {.add_special = true, .parse_special = true});
-  Sequence sequence = engine->NewSequence();
-  sequence.SetTokens(ids);
-  StepTable table(*engine, static_cast<int>(ids.size()));
-  const GenerationHooks hooks{.on_text = {},
-                              .on_step = [&](const StepRecord& step, const Sequence& at,
-                                             std::optional<int32_t>) { table.Add(step, at); },
-                              .interrupted = Interrupted};
-  QUIRE_ASSIGN_OR_RETURN(const GenerationResult result,
-                         Generate(*engine, sequence, options, hooks));
-  const int sampled = static_cast<int>(result.tokens.size());
+  request.prompt = engine->model().tokenizer().Encode(flags.prompt,
+                                                      {.add_special = true, .parse_special = true});
+  StepTable table(*engine, static_cast<int>(request.prompt.size()));
+  engine->SetStepObserver([&table](const StepReport& report) { table.Add(report); });
+  QUIRE_ASSIGN_OR_RETURN(
+      const RequestResult result,
+      Generate(*engine, std::move(request), {.on_text = {}, .interrupted = Interrupted}));
+  const int sampled = result.completion_tokens();
+  const std::string& text = result.choices[0].text;
   if (flags.json) {
-    boost::json::object object = table.AsJson(sequence, sampled);
-    object["text"] = result.text;
+    boost::json::object object = table.AsJson(sampled);
+    object["text"] = text;
     fmt::print("{}\n", boost::json::serialize(object));
   } else {
-    table.Print(sequence, sampled);
-    fmt::print("answer: {}\n", Printable(result.text, 4000));
+    table.Print(sampled);
+    fmt::print("answer: {}\n", Printable(text, 4000));
+  }
+  if (result.choices[0].finish_reason == FinishReason::kAborted) {
+    return MakeError(ErrorCode::kInterrupted, "interrupted");
   }
   return {};
 }
@@ -193,12 +197,14 @@ void AddExplainVerb(CLI::App& app, int& exit_code) {
       "The step table: each token fed, its slot in the KV cache, the entries it reads, and the "
       "candidates after it");
   auto flags = std::make_shared<ExplainFlags>();
-  flags->sampling.options.max_tokens = kDefaultTokens;
-  flags->sampling.options.sampling.temperature = 0;
+  flags->sampling.request.max_tokens = kDefaultTokens;
+  flags->sampling.request.sampling.temperature = 0;
   AddEngineFlags(*steps, flags->engine);
   steps->add_option("-p,--prompt", flags->prompt, "the text to continue, as it is")->required();
   AddSamplingFlags(*steps, flags->sampling);
   steps->add_flag("--json", flags->json, "for programs");
+  AddExplainPhases(*verb, exit_code);
+  AddExplainCache(*verb, exit_code);
   steps->callback([flags, &exit_code] { exit_code = Report(ExplainSteps(*flags)); });
 }
 

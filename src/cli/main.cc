@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   });
   int exit_code = 0;
   quire::AddRunVerb(app, exit_code);
+  quire::AddBatchVerb(app, exit_code);
   quire::AddPullVerb(app, exit_code);
   quire::AddModelsVerb(app, exit_code);
   quire::AddInspectVerb(app, exit_code);
@@ -28,6 +29,8 @@ int main(int argc, char** argv) {
   quire::AddExplainVerb(app, exit_code);
   quire::AddPerplexityVerb(app, exit_code);
   quire::AddPacksVerb(app, exit_code);
+  quire::AddBenchVerb(app, exit_code);
+  quire::AddPlanVerb(app, exit_code);
   const auto is_verb = [&](std::string_view word) {
     const auto verbs = app.get_subcommands([](CLI::App*) { return true; });
     return std::ranges::any_of(verbs, [&](CLI::App* verb) { return verb->get_name() == word; });

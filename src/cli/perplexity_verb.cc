@@ -58,11 +58,12 @@ Status Measure(PerplexityFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
   const std::vector<int32_t> tokens = engine->model().tokenizer().Encode(text, {});
   ProgressLine line;
-  QUIRE_ASSIGN_OR_RETURN(const PerplexityResult result,
-                         MeasurePerplexity(*engine, tokens, flags.options, [&](int done, int all) {
-                           line.Update(fmt::format("window {} of {}", done, all), done, all);
-                           return !Interrupted();
-                         }));
+  QUIRE_ASSIGN_OR_RETURN(
+      const PerplexityResult result,
+      MeasurePerplexity(engine->runner(), tokens, flags.options, [&](int done, int all) {
+        line.Update(fmt::format("window {} of {}", done, all), done, all);
+        return !Interrupted();
+      }));
   line.Clear();
   Print(result, flags);
   return {};

@@ -20,14 +20,17 @@ ProgressLine::ProgressLine(std::FILE* stream)
 ProgressLine::~ProgressLine() { Clear(); }
 
 void ProgressLine::Update(std::string_view label, uint64_t done_bytes, uint64_t total_bytes) {
+  if (is_terminal_) Show(FormatProgress(label, done_bytes, total_bytes));
+}
+
+void ProgressLine::Show(std::string_view text) {
   if (!is_terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (shown_ && now - last_update_ < std::chrono::milliseconds(100)) return;
   last_update_ = now;
   shown_ = true;
   // Back to the first column, the text, and the rest of the line erased.
-  std::fputs(fmt::format("\r{}\x1b[K", FormatProgress(label, done_bytes, total_bytes)).c_str(),
-             stream_);
+  std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stream_);
   std::fflush(stream_);
 }
 

@@ -23,6 +23,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Update(std::string_view label, uint64_t done_bytes, uint64_t total_bytes);
+  // Any other text of one line.
+  void Show(std::string_view text);
   // Takes the line away, so that something else can be written.
   void Clear();
 

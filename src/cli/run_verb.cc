@@ -13,6 +13,7 @@
 #include "cli/text_input.h"
 #include "cli/verbs.h"
 #include "engine/chat.h"
+#include "engine/generation.h"
 
 namespace quire {
 namespace {
@@ -28,36 +29,34 @@ struct RunFlags {
   bool has_prompt = false;
 };
 
-// The ids of the one prompt: rendered by the chat template, or as it is.
-Result<std::vector<int32_t>> PromptIds(const RunFlags& flags, const Engine& engine,
-                                       const std::string& text) {
-  const LoadedModel& model = engine.model();
+// The one prompt: rendered by the chat template, or as it is.
+Result<std::vector<PromptPiece>> PromptOf(const RunFlags& flags, const Engine& engine,
+                                          const std::string& text) {
   bool raw = flags.raw;
   if (!raw) {
-    const auto chat_template = model.chat_template();
+    const auto chat_template = engine.model().chat_template();
     if (!chat_template.ok() && chat_template.error().code == ErrorCode::kNotFound) {
       fmt::print(stderr, "quire: {}; continuing the text as it is (--raw)\n",
                  chat_template.error().message);
       raw = true;
     }
   }
-  if (raw) return model.tokenizer().Encode(text, {.add_special = true, .parse_special = true});
-  QUIRE_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Create(model));
-  conversation.Reset(flags.system);
-  conversation.Add({"user", text});
-  return conversation.Prompt();
+  if (raw) return std::vector<PromptPiece>{{.text = text, .from_template = true}};
+  std::vector<Message> messages;
+  if (!flags.system.empty()) messages.push_back({"system", flags.system});
+  messages.push_back({"user", text});
+  return RenderChat(engine.model(), messages);
 }
 
-Status AnswerOnce(const RunFlags& flags, const GenerationOptions& options, Engine& engine) {
+Status AnswerOnce(const RunFlags& flags, Request request, Engine& engine) {
   std::string text = flags.prompt;
   if (!flags.has_prompt) {
     QUIRE_ASSIGN_OR_RETURN(text, ReadTextFile(flags.file.empty() ? "-" : flags.file));
     // What a shell's echo or an editor adds is not part of a question.
     if (!flags.raw && !text.empty() && text.back() == '\n') text.pop_back();
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, PromptIds(flags, engine, text));
-  Sequence sequence = engine.NewSequence();
-  sequence.SetTokens(ids);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<PromptPiece> pieces, PromptOf(flags, engine, text));
+  request.prompt = engine.EncodePrompt(pieces, request.cache_salt);
   bool write_failed = false;
   GenerationHooks hooks{.interrupted = [&] { return Interrupted() || write_failed; }};
   if (!flags.json) {
@@ -66,26 +65,26 @@ Status AnswerOnce(const RunFlags& flags, const GenerationOptions& options, Engin
       write_failed |= std::fflush(stdout) != 0;
     };
   }
-  QUIRE_ASSIGN_OR_RETURN(const GenerationResult result, Generate(engine, sequence, options, hooks));
+  QUIRE_ASSIGN_OR_RETURN(const RequestResult result, Generate(engine, std::move(request), hooks));
   if (write_failed) return MakeError(ErrorCode::kIo, "cannot write to standard output");
-  fmt::print("{}\n", flags.json ? AnswerAsJson(result, engine, sequence) : "");
+  fmt::print("{}\n", flags.json ? AnswerAsJson(result, engine) : "");
   std::fflush(stdout);
-  if (!flags.json) PrintStats(result, engine, sequence);
-  if (result.finish_reason == FinishReason::kInterrupted) {
+  if (!flags.json) PrintStats(result, engine);
+  if (result.choices[0].finish_reason == FinishReason::kAborted) {
     return MakeError(ErrorCode::kInterrupted, "interrupted");
   }
   return {};
 }
 
 Status Run(RunFlags& flags) {
-  QUIRE_ASSIGN_OR_RETURN(const GenerationOptions options, OptionsOf(flags.sampling));
+  QUIRE_ASSIGN_OR_RETURN(const Request request, RequestOf(flags.sampling));
   const bool chat = !flags.has_prompt && flags.file.empty() && !flags.raw && !flags.json &&
                     ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
   QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
   // Wrong parameters are told before a prompt is read.
-  QUIRE_RETURN_IF_ERROR(options.sampling.Validate(engine->vocab_size()));
-  if (chat) return RunChat(*engine, options, flags.system);
-  return AnswerOnce(flags, options, *engine);
+  QUIRE_RETURN_IF_ERROR(request.sampling.Validate(engine->vocab_size()));
+  if (chat) return RunChat(*engine, request, flags.system);
+  return AnswerOnce(flags, request, *engine);
 }
 
 }  // namespace

@@ -28,15 +28,15 @@ Result<std::pair<int32_t, float>> ParseBias(const std::string& text) {
 }  // namespace
 
 SamplingFlags::SamplingFlags() {
-  options.sampling.temperature = 0.8f;
-  options.sampling.top_k = 40;
-  options.sampling.top_p = 0.95f;
-  options.sampling.min_p = 0.05f;
+  request.sampling.temperature = 0.8f;
+  request.sampling.top_k = 40;
+  request.sampling.top_p = 0.95f;
+  request.sampling.min_p = 0.05f;
 }
 
 void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
-  SamplingParameters& sampling = flags.options.sampling;
-  app.add_option("-n,--predict,--max-tokens", flags.options.max_tokens,
+  SamplingParameters& sampling = flags.request.sampling;
+  app.add_option("-n,--predict,--max-tokens", flags.request.max_tokens,
                  "tokens to sample at most; -1 = until the context is full")
       ->capture_default_str();
   app.add_option("--temp,--temperature", sampling.temperature, "0 to 2; 0 = always the best token")
@@ -65,25 +65,25 @@ void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
   app.add_option("--logprobs", sampling.logprobs,
                  "with --json: log-probabilities of so many best tokens, 0 to 20")
       ->check(CLI::Range(0, kMaxLogProbs));
-  app.add_option("--stop", flags.options.stops,
+  app.add_option("--stop", flags.request.stops,
                  "text that ends the answer and is not part of it; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--stop-token-id", flags.options.stop_token_ids,
+  app.add_option("--stop-token-id", flags.request.stop_token_ids,
                  "token id that ends the answer; may be repeated")
       ->allow_extra_args(false);
-  app.add_flag("--ignore-eos", flags.options.ignore_end_of_text,
+  app.add_flag("--ignore-eos", flags.request.ignore_end_of_text,
                "go on after the model's end-of-text tokens");
-  app.add_flag("!--no-kv-cache", flags.options.use_kv_cache,
+  app.add_flag("!--no-kv-cache", flags.request.use_kv_cache,
                "compute every token again at every step: the same output, only slower");
 }
 
-Result<GenerationOptions> OptionsOf(const SamplingFlags& flags) {
-  GenerationOptions options = flags.options;
+Result<Request> RequestOf(const SamplingFlags& flags) {
+  Request request = flags.request;
   for (const std::string& text : flags.logit_bias) {
     QUIRE_ASSIGN_OR_RETURN(const auto bias, ParseBias(text));
-    options.sampling.logit_bias[bias.first] = bias.second;
+    request.sampling.logit_bias[bias.first] = bias.second;
   }
-  return options;
+  return request;
 }
 
 }  // namespace quire

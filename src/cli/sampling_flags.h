@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/generation.h"
+#include "engine/request.h"
 
 namespace CLI {
 class App;
@@ -17,14 +17,14 @@ struct SamplingFlags {
   // top_p 0.95, min_p 0.05.
   SamplingFlags();
 
-  GenerationOptions options;
+  Request request;
   std::vector<std::string> logit_bias;  // "ID=BIAS"
 };
 
 // Declares the flags, with what `flags` holds as their defaults; it outlives the parse.
 void AddSamplingFlags(CLI::App& app, SamplingFlags& flags);
 
-// The options as parsed. A value out of range is an error that names the accepted one.
-Result<GenerationOptions> OptionsOf(const SamplingFlags& flags);
+// The request as parsed, without a prompt.
+Result<Request> RequestOf(const SamplingFlags& flags);
 
 }  // namespace quire

@@ -11,6 +11,7 @@ class App;
 namespace quire {
 
 void AddRunVerb(CLI::App& app, int& exit_code);
+void AddBatchVerb(CLI::App& app, int& exit_code);
 void AddPullVerb(CLI::App& app, int& exit_code);
 void AddModelsVerb(CLI::App& app, int& exit_code);
 void AddInspectVerb(CLI::App& app, int& exit_code);
@@ -18,6 +19,8 @@ void AddTokenizeVerb(CLI::App& app, int& exit_code);
 void AddExplainVerb(CLI::App& app, int& exit_code);
 void AddPerplexityVerb(CLI::App& app, int& exit_code);
 void AddPacksVerb(CLI::App& app, int& exit_code);
+void AddBenchVerb(CLI::App& app, int& exit_code);
+void AddPlanVerb(CLI::App& app, int& exit_code);
 
 // Prints "quire: MESSAGE" on standard error for an error; returns the exit code.
 int Report(const Status& status);

@@ -1,85 +1,519 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+
+#include "engine/prompt_encoder.h"
+#include "engine/request_check.h"
+#include "engine/request_state.h"
+#include "sampling/seed.h"
 
 namespace quire {
+namespace {
+
+// Logits rows of prompt positions at a time: 39 MB of a vocabulary of 152 k.
+constexpr int kPromptLogitsRows = 64;
+// Steps in a row in which nothing could be computed before a request is given up.
+constexpr int kMaxIdleSteps = 16;
+
+// The ids of a beam's answer as a choice with its text.
+Choice ChoiceOf(BeamAnswer found, int index, const Tokenizer& tokenizer) {
+  Choice choice{.index = index,
+                .finish_reason = found.finish_reason,
+                .cumulative_log_prob = found.cumulative_log_prob,
+                .score = found.score};
+  std::span<const int32_t> shown = found.tokens;
+  if (found.finish_reason == FinishReason::kStop) {
+    choice.matched_stop_token = shown.back();
+    shown = shown.first(shown.size() - 1);
+  }
+  StreamDecoder decoder(tokenizer);
+  for (const int32_t token : shown) choice.text += decoder.Push(token);
+  choice.text += decoder.Finish();
+  choice.tokens = std::move(found.tokens);
+  return choice;
+}
+
+}  // namespace
+
+// What one row of logits gave.
+struct Engine::Draw {
+  RequestState* request = nullptr;
+  int member = 0;
+  size_t row = 0;
+  SampledToken sampled{};
+  std::vector<TokenLogProb> proposals{};  // with beams
+  Status status{};
+};
 
 Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path,
                                                const EngineOptions& options) {
-  if (options.num_threads < 0 || options.num_threads > ThreadPool::kMaxThreads) {
-    return MakeError(ErrorCode::kInvalidArgument, "{} threads; expected 1 to {}, or 0 for all",
-                     options.num_threads, ThreadPool::kMaxThreads);
+  if (options.scheduler.max_sequences < 1) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} sequences at once; expected 1 or more",
+                     options.scheduler.max_sequences);
   }
-  if (options.prefill_chunk < 1) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "a prefill chunk of {} tokens; expected 1 or more", options.prefill_chunk);
-  }
-  const auto start = std::chrono::steady_clock::now();
-  const int num_threads = options.num_threads > 0 ? options.num_threads : AvailableProcessors();
-  std::unique_ptr<Engine> engine(new Engine(num_threads));
-  QUIRE_ASSIGN_OR_RETURN(engine->kernels_, SelectKernels(options.kernels));
-  QUIRE_ASSIGN_OR_RETURN(engine->model_, LoadedModel::Load(path, options.load, engine->pool_));
-  const ModelConfig& config = engine->model_->config();
-  if (options.context_length < 0 || options.context_length > config.context_length) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "a context of {} tokens; the model was made for 1 to {}",
-                     options.context_length, config.context_length);
-  }
-  engine->context_length_ =
-      options.context_length > 0 ? options.context_length : config.context_length;
-  engine->prefill_chunk_ = std::min(options.prefill_chunk, engine->context_length_);
-
-  const auto shapes = engine->model_->kv_shapes();
-  const int num_blocks = (engine->context_length_ - 1) / kBlockSlots + 1;
-  Result<BlockPool> blocks = BlockPool::Create(KvLayout::Make(shapes, options.kv_type), num_blocks);
-  if (!blocks.ok()) {
-    return MakeError(blocks.error().code,
-                     "no room for the KV cache of a context of {} tokens: {}; --ctx-size makes it "
-                     "smaller",
-                     engine->context_length_, blocks.error().message);
-  }
-  engine->blocks_ = std::make_unique<BlockPool>(std::move(blocks).value());
-  engine->decoder_ = std::make_unique<Decoder>(config, engine->model_->weights(), *engine->kernels_,
-                                               engine->pool_);
-  engine->logits_.resize(config.vocab_size);
-  engine->load_duration_ = std::chrono::steady_clock::now() - start;
+  std::unique_ptr<Engine> engine(new Engine(options));
+  RunnerOptions& runner = engine->options_.runner;
+  SchedulerOptions& scheduler = engine->options_.scheduler;
+  runner.max_batched_tokens = scheduler.max_batched_tokens;
+  runner.num_sequences = std::max(runner.num_sequences, 1);
+  QUIRE_ASSIGN_OR_RETURN(engine->runner_, ModelRunner::Create(path, runner));
+  engine->batch_ = std::make_unique<Batch>(engine->runner_->cache(), scheduler);
+  engine->scratch_.resize(engine->runner_->threads().num_threads());
   return engine;
 }
 
-Result<StepRecord> Engine::Step(Sequence& sequence) {
-  const int gap = sequence.num_tokens() - sequence.num_computed();
-  QUIRE_CHECK(gap > 0, "a step without tokens");
-  StepRecord record{.first_position = sequence.num_computed(),
-                    .num_tokens = std::min(gap, prefill_chunk_)};
-  record.gave_logits = record.num_tokens == gap;
-  const auto start = std::chrono::steady_clock::now();
-  QUIRE_RETURN_IF_ERROR(ComputeRows(sequence, record.num_tokens, record.gave_logits ? 1 : 0,
-                                    record.gave_logits ? std::span(logits_) : std::span<float>()));
-  record.duration = std::chrono::steady_clock::now() - start;
-  return record;
+Engine::Engine(const EngineOptions& options)
+    : options_(options), start_(std::chrono::steady_clock::now()) {}
+
+Engine::~Engine() = default;
+
+double Engine::NowMs() const {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+      .count();
 }
 
-Status Engine::ComputeRows(Sequence& sequence, int num_tokens, int num_rows,
-                           std::span<float> rows) {
-  const int first = sequence.num_computed();
-  if (first + num_tokens > context_length_ || !sequence.Reserve(num_tokens)) {
-    return MakeError(ErrorCode::kContextLength,
-                     "{} tokens do not fit into the context of {} tokens", first + num_tokens,
-                     context_length_);
+Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
+  QUIRE_RETURN_IF_ERROR(
+      CheckRequest(request, {.vocab_size = vocab_size(),
+                             .context_length = context_length(),
+                             .max_batched_tokens = options_.scheduler.max_batched_tokens,
+                             .layout = &cache().layout()}));
+  if (options_.max_queue > 0 && num_waiting() >= options_.max_queue) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "{} requests wait already, as many as may; try again later", num_waiting());
   }
-  const std::array<std::span<const int32_t>, 1> tables = {sequence.table().blocks()};
-  const std::array<KvSequence, 1> sequences = {KvSequence{
-      .first_row = 0, .num_rows = num_tokens, .first_position = first, .block_tables = tables}};
-  std::vector<int> wanted(num_rows);
-  std::iota(wanted.begin(), wanted.end(), num_tokens - num_rows);
-  const ForwardInput input{.tokens = sequence.tokens().subspan(first, num_tokens),
-                           .sequences = sequences,
-                           .logits_rows = wanted};
-  QUIRE_RETURN_IF_ERROR(decoder_->Forward(input, blocks_->view(), rows));
-  sequence.Commit(num_tokens);
+  auto state = std::make_unique<RequestState>();
+  state->id = next_id_;
+  state->request = std::move(request);
+  state->hooks = std::move(hooks);
+  const Request& asked = state->request;
+  if (asked.sampling.seed) {
+    state->result.seed = *asked.sampling.seed;
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(state->result.seed, RandomSeed());
+  }
+  state->root = RootOf(runner_->fingerprint(), asked.cache_salt);
+  state->submitted_ms = NowMs();
+  state->result.id = state->id;
+  state->result.prompt_tokens = static_cast<int>(asked.prompt.size());
+
+  const Tokenizer& tokenizer = model().tokenizer();
+  const int room = context_length() - state->result.prompt_tokens;
+  const int max_tokens = asked.max_tokens < 0 ? room : std::min(asked.max_tokens, room);
+  if (asked.beams.width > 0) {
+    state->beam_enders = asked.stop_token_ids;
+    if (!asked.ignore_end_of_text) {
+      const auto ids = tokenizer.end_of_text_ids();
+      state->beam_enders.insert(state->beam_enders.end(), ids.begin(), ids.end());
+    }
+    state->beams.emplace(
+        BeamSearchOptions{.beams = asked.beams,
+                          .max_tokens = max_tokens,
+                          .min_tokens = asked.min_tokens,
+                          .ends_answer = [&enders = state->beam_enders](int32_t token) {
+                            return std::ranges::find(enders, token) != enders.end();
+                          }});
+  } else {
+    for (int i = 0; i < asked.num_choices; ++i) {
+      QUIRE_ASSIGN_OR_RETURN(Answer answer,
+                             Answer::Create(tokenizer, asked, i, state->result.seed, max_tokens));
+      state->answers.push_back(std::move(answer));
+    }
+  }
+  if (asked.prompt_logprobs) state->result.prompt_log_probs.resize(asked.prompt.size());
+
+  SequenceSpec spec{.tokens = asked.prompt,
+                    .root = state->root,
+                    .priority = asked.priority,
+                    .arrival_ms = state->submitted_ms,
+                    .reads_cache = asked.use_kv_cache && !asked.prompt_logprobs,
+                    .keeps_cache = asked.use_kv_cache,
+                    .max_chunk = asked.prompt_logprobs ? kPromptLogitsRows : 0};
+  if (asked.timeout_ms) spec.deadline_ms = state->submitted_ms + *asked.timeout_ms;
+  state->members.push_back(0);
+  AddMember(*state, 0, batch_->Add(std::move(spec)));
+  requests_.emplace(next_id_, std::move(state));
+  return next_id_++;
+}
+
+void Engine::Abort(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  Finish(*found->second, FinishReason::kAborted);
+  if (!in_step_) Deliver();
+}
+
+bool Engine::Step() {
+  if (requests_.empty()) return false;
+  in_step_ = true;
+  const StepPlan plan = batch_->Plan(NowMs());
+  std::vector<StepItem> items = batch_->Begin(plan);
+  bool has_moved = !items.empty();
+  for (const PlanLine& line : plan.lines) {
+    if (line.action != PlanAction::kExpire) continue;
+    has_moved = true;
+    // Its fellows of the same request have gone with the first.
+    if (const auto owner = owners_.find(line.sequence); owner != owners_.end()) {
+      Finish(*owner->second.first, FinishReason::kTimeout);
+    }
+  }
+  if (!items.empty()) {
+    const double start = NowMs();
+    const std::vector<RowUse> uses = Compute(items);
+    const double duration = NowMs() - start;
+    batch_->Commit(items);
+    batch_->ObserveStep(plan, duration);
+    ++counters_.steps;
+    counters_.computed_tokens += plan.num_tokens;
+    if (observer_) {
+      std::vector<LogitsRow> rows;
+      for (size_t i = 0; i < uses.size(); ++i) {
+        rows.push_back({.sequence = uses[i].request->members[uses[i].member],
+                        .position = uses[i].position,
+                        .logits = LogitsOf(i)});
+      }
+      observer_({.plan = &plan, .items = items, .logits = rows, .duration_ms = duration});
+    }
+    UseRows(uses);
+  }
+  idle_steps_ = has_moved ? 0 : idle_steps_ + 1;
+  if (idle_steps_ > kMaxIdleSteps && !requests_.empty()) {
+    Finish(*requests_.begin()->second, FinishReason::kError,
+           MakeError(ErrorCode::kResourceExhausted,
+                     "the KV cache of {} blocks has no room for the request",
+                     cache().usage().total_blocks));
+    idle_steps_ = 0;
+  }
+  in_step_ = false;
+  Deliver();
+  return !requests_.empty();
+}
+
+std::vector<Engine::RowUse> Engine::WantedRows(std::span<const StepItem> items,
+                                               std::vector<int>& wanted) const {
+  std::vector<RowUse> uses;
+  int first_row = 0;
+  for (const StepItem& item : items) {
+    const auto& [request, member] = owners_.at(item.sequence);
+    const int end = item.first_position + item.num_tokens;
+    const auto want = [&](int position, bool is_prompt) {
+      wanted.push_back(first_row + position - item.first_position);
+      uses.push_back({.request = request,
+                      .member = member,
+                      .position = position,
+                      .num_tokens = end,
+                      .is_prompt = is_prompt});
+    };
+    if (request->request.prompt_logprobs && member == 0) {
+      const auto& known = request->result.prompt_log_probs;
+      const int last = std::min(end, request->result.prompt_tokens - 1);
+      for (int position = item.first_position; position < last; ++position) {
+        if (!known[position + 1]) want(position, /*is_prompt=*/true);
+      }
+    }
+    if (item.reaches_end) want(end - 1, /*is_prompt=*/false);
+    first_row += item.num_tokens;
+  }
+  return uses;
+}
+
+Status Engine::ComputeRows(std::span<const StepItem> items, std::vector<RowUse>& uses) {
+  const size_t vocab = static_cast<size_t>(vocab_size());
+  std::vector<int> wanted;
+  const std::vector<RowUse> added = WantedRows(items, wanted);
+  const size_t num_rows = uses.size() + added.size();
+  if (logits_.size() < num_rows * vocab) logits_.resize(num_rows * vocab);
+  QUIRE_RETURN_IF_ERROR(runner_->Forward(
+      items, wanted, std::span(logits_).subspan(uses.size() * vocab, added.size() * vocab)));
+  uses.insert(uses.end(), added.begin(), added.end());
   return {};
+}
+
+std::vector<Engine::RowUse> Engine::Compute(std::vector<StepItem>& items) {
+  std::vector<RowUse> uses;
+  Status status = ComputeRows(items, uses);
+  if (status.ok()) return uses;
+  // One of them cannot be computed: each alone gives the same bits, and shows which.
+  std::vector<StepItem> computed;
+  for (const StepItem& item : items) {
+    const auto owner = owners_.find(item.sequence);
+    if (owner == owners_.end()) continue;  // went with another of its request
+    if (items.size() > 1) status = ComputeRows({&item, 1}, uses);
+    if (status.ok()) {
+      computed.push_back(item);
+    } else {
+      Finish(*owner->second.first, FinishReason::kError, status);
+    }
+  }
+  std::erase_if(computed, [&](const StepItem& item) { return !owners_.contains(item.sequence); });
+  items = std::move(computed);
+  return uses;
+}
+
+std::span<const float> Engine::LogitsOf(size_t row) const {
+  const size_t vocab = static_cast<size_t>(vocab_size());
+  return std::span(logits_).subspan(row * vocab, vocab);
+}
+
+void Engine::UseRows(std::span<const RowUse> uses) {
+  std::vector<Draw> draws;
+  for (size_t row = 0; row < uses.size(); ++row) {
+    const RowUse& use = uses[row];
+    if (use.request->has_ended) continue;
+    if (use.is_prompt) {
+      TellPromptLogProbs(use, LogitsOf(row));
+      continue;
+    }
+    // The prompt's last row is what every answer begins with.
+    const bool is_first = !use.request->has_forked && !use.request->beams;
+    const int num_draws = is_first ? use.request->request.num_choices : 1;
+    for (int i = 0; i < num_draws; ++i) {
+      draws.push_back({.request = use.request, .member = use.member + i, .row = row});
+    }
+  }
+  runner_->threads().ParallelFor(draws.size(), 1, [&](size_t begin, size_t end, int thread_idx) {
+    for (size_t i = begin; i < end; ++i) {
+      Draw& draw = draws[i];
+      const std::span<const float> logits = LogitsOf(draw.row);
+      if (draw.request->beams) {
+        const RowUse& use = uses[draw.row];
+        const int length = use.num_tokens - draw.request->result.prompt_tokens;
+        std::span<const int32_t> banned;
+        if (length < draw.request->request.min_tokens) banned = draw.request->beam_enders;
+        auto best = ComputeBestLogProbs(logits, draw.request->beams->num_candidates(), banned);
+        if (best.ok()) {
+          draw.proposals = std::move(*best);
+        } else {
+          draw.status = best.error();
+        }
+        continue;
+      }
+      const Answer& answer = draw.request->answers[draw.member];
+      auto sampled =
+          Sample(answer.NextDraw(logits, uses[draw.row].num_tokens), &scratch_[thread_idx]);
+      if (sampled.ok()) {
+        draw.sampled = std::move(*sampled);
+      } else {
+        draw.status = sampled.error();
+      }
+    }
+  });
+  for (Draw& draw : draws) {
+    RequestState& request = *draw.request;
+    if (request.has_ended) continue;
+    if (!draw.status.ok()) {
+      Finish(request, FinishReason::kError, draw.status);
+    } else if (request.beams) {
+      TakeProposals(request, draw.member, std::move(draw.proposals));
+    } else {
+      TakeDraw(request, draw.member, std::move(draw.sampled));
+    }
+  }
+}
+
+void Engine::TellPromptLogProbs(const RowUse& use, std::span<const float> logits) {
+  RequestState& request = *use.request;
+  auto log_probs = ComputeLogProbs(logits, *request.request.prompt_logprobs,
+                                   request.request.prompt[use.position + 1]);
+  if (!log_probs.ok()) {
+    Finish(request, FinishReason::kError, log_probs.error());
+    return;
+  }
+  request.result.prompt_log_probs[use.position + 1] = std::move(*log_probs);
+}
+
+void Engine::NoteAdmission(RequestState& request) {
+  const SequenceId leader = request.members[0];
+  if (leader == 0 || batch_->admitted_ms(leader) < 0) return;
+  request.result.cached_tokens = batch_->cached_tokens(leader);
+  request.result.queue_ms = batch_->admitted_ms(leader) - request.submitted_ms;
+}
+
+void Engine::NoteFirstToken(RequestState& request) {
+  NoteAdmission(request);
+  request.has_forked = true;
+  request.first_token_at_ms = NowMs();
+  counters_.prompt_tokens += request.result.prompt_tokens;
+  counters_.cached_tokens += request.result.cached_tokens;
+}
+
+void Engine::TakeDraw(RequestState& request, int member, SampledToken sampled) {
+  if (!request.has_forked) {
+    NoteFirstToken(request);
+    for (int i = 1; i < request.request.num_choices; ++i) {
+      request.members.push_back(0);
+      AddMember(request, i, batch_->Fork(request.members[0]));
+    }
+  }
+  request.last_token_at_ms = NowMs();
+  ++counters_.generated_tokens;
+  Answer& answer = request.answers[member];
+  const int32_t token = sampled.token;
+  const std::string text = answer.Push(std::move(sampled));
+  if (request.hooks.on_piece) {
+    const std::vector<LogProbs>& log_probs = answer.choice().log_probs;
+    request.hooks.on_piece({.choice = member,
+                            .token = token,
+                            .text = text,
+                            .log_probs = log_probs.empty() ? nullptr : &log_probs.back()});
+    if (request.has_ended) return;  // the hook ended it
+  }
+  if (answer.ended()) {
+    EndMember(request, member);
+    return;
+  }
+  batch_->Append(request.members[member], token);
+  if (!request.request.use_kv_cache) batch_->Forget(request.members[member]);
+}
+
+void Engine::TakeProposals(RequestState& request, int member, std::vector<TokenLogProb> proposals) {
+  if (!request.has_forked) {
+    NoteFirstToken(request);
+  }
+  request.proposals.resize(request.members.size());
+  request.proposals[member] = std::move(proposals);
+  if (std::ranges::all_of(request.proposals, [](const auto& some) { return some.has_value(); })) {
+    AdvanceBeams(request);
+  }
+}
+
+void Engine::AdvanceBeams(RequestState& request) {
+  request.last_token_at_ms = NowMs();
+  std::vector<std::vector<TokenLogProb>> candidates;
+  for (auto& proposals : request.proposals) candidates.push_back(std::move(*proposals));
+  request.proposals.clear();
+  const std::vector<BeamExtension> next = request.beams->Advance(candidates);
+  counters_.generated_tokens += static_cast<int64_t>(next.size());
+  // The first child of a beam goes on in its sequence, the others fork from it before it grows.
+  std::vector<SequenceId> members;
+  std::vector<bool> is_taken(request.members.size(), false);
+  for (const BeamExtension& extension : next) {
+    SequenceId sequence = request.members[extension.parent];
+    if (is_taken[extension.parent]) sequence = batch_->Fork(sequence);
+    is_taken[extension.parent] = true;
+    members.push_back(sequence);
+  }
+  for (size_t i = 0; i < next.size(); ++i) batch_->Append(members[i], next[i].token);
+  for (size_t i = 0; i < request.members.size(); ++i) {
+    if (!is_taken[i]) RemoveMember(request, static_cast<int>(i));
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    owners_[members[i]] = {&request, static_cast<int>(i)};
+  }
+  request.members = std::move(members);
+  if (request.beams->is_over() || next.empty()) Finish(request, FinishReason::kLength);
+}
+
+SequenceId Engine::AddMember(RequestState& request, int member, SequenceId sequence) {
+  request.members[member] = sequence;
+  owners_[sequence] = {&request, member};
+  return sequence;
+}
+
+void Engine::RemoveMember(RequestState& request, int member) {
+  SequenceId& sequence = request.members[member];
+  if (sequence == 0) return;
+  owners_.erase(sequence);
+  batch_->Remove(sequence);
+  sequence = 0;
+}
+
+void Engine::EndMember(RequestState& request, int member) {
+  RemoveMember(request, member);
+  Remember(request, request.answers[member].choice());
+  if (std::ranges::all_of(request.answers, [](const Answer& answer) { return answer.ended(); })) {
+    Finish(request, FinishReason::kStop);
+  }
+}
+
+void Engine::Remember(const RequestState& request, const Choice& choice) {
+  if (!options_.reuse_sampled_ids || request.request.prompt_pieces.empty() ||
+      !request.request.use_kv_cache) {
+    return;
+  }
+  answers_.Add(request.root, model().tokenizer(), request.request.prompt_pieces,
+               request.request.prompt, choice.text, choice.tokens);
+}
+
+void Engine::Finish(RequestState& request, FinishReason reason, Status status) {
+  if (request.has_ended) return;
+  request.has_ended = true;
+  RequestResult& result = request.result;
+  result.status = std::move(status);
+  if (!request.has_forked) NoteAdmission(request);
+  for (size_t i = 0; i < request.members.size(); ++i) RemoveMember(request, static_cast<int>(i));
+  for (Answer& answer : request.answers) {
+    if (!answer.ended()) {
+      const std::string text = answer.Finish(reason);
+      if (request.has_forked) Remember(request, answer.choice());
+      if (request.hooks.on_piece && !text.empty()) {
+        request.hooks.on_piece({.choice = answer.choice().index, .token = -1, .text = text});
+      }
+    }
+    result.choices.push_back(answer.TakeChoice());
+  }
+  if (request.beams && request.has_forked) {
+    for (BeamAnswer& found : request.beams->Finish(request.request.num_choices, reason)) {
+      Choice choice =
+          ChoiceOf(std::move(found), static_cast<int>(result.choices.size()), model().tokenizer());
+      Remember(request, choice);
+      result.choices.push_back(std::move(choice));
+    }
+  }
+  const double now = NowMs();
+  result.total_ms = now - request.submitted_ms;
+  if (request.first_token_at_ms >= 0) {
+    result.first_token_ms = request.first_token_at_ms - request.submitted_ms;
+    result.decode_ms = std::max(0.0, request.last_token_at_ms - request.first_token_at_ms);
+  }
+  ++counters_.requests_finished;
+  const auto found = requests_.find(request.id);
+  ended_.push_back(std::move(found->second));
+  requests_.erase(found);
+}
+
+void Engine::Deliver() {
+  while (!ended_.empty()) {
+    // Hooks may submit and abort: the list may grow meanwhile.
+    std::unique_ptr<RequestState> request = std::move(ended_.front());
+    ended_.erase(ended_.begin());
+    if (request->hooks.on_finish) request->hooks.on_finish(std::move(request->result));
+  }
+}
+
+void Engine::SetStepObserver(std::function<void(const StepReport&)> observer) {
+  observer_ = std::move(observer);
+}
+
+std::vector<int32_t> Engine::EncodePrompt(std::span<const PromptPiece> pieces,
+                                          std::string_view salt) {
+  return quire::EncodePrompt(model().tokenizer(), options_.reuse_sampled_ids ? &answers_ : nullptr,
+                             RootOf(runner_->fingerprint(), salt), pieces);
+}
+
+int Engine::num_waiting() const {
+  return static_cast<int>(std::ranges::count_if(requests_, [this](const auto& entry) {
+    const SequenceId leader = entry.second->members[0];
+    return leader != 0 && batch_->admitted_ms(leader) < 0;
+  }));
+}
+
+int Engine::num_running() const { return static_cast<int>(requests_.size()) - num_waiting(); }
+
+void Engine::CheckInvariants() const {
+  batch_->CheckInvariants();
+  runner_->cache().CheckInvariants();
+  size_t num_members = 0;
+  for (const auto& [id, request] : requests_) {
+    QUIRE_CHECK(!request->has_ended, "request {} has ended and is under way", id);
+    for (const SequenceId sequence : request->members) {
+      if (sequence == 0) continue;
+      ++num_members;
+      QUIRE_CHECK(owners_.at(sequence).first == request.get(), "sequence {}", sequence);
+    }
+  }
+  QUIRE_CHECK(num_members == owners_.size(), "{} sequences of requests, {} owned", num_members,
+              owners_.size());
 }
 
 }  // namespace quire

@@ -1,78 +1,156 @@
-// The engine: a model, its kernels and threads, its KV cache, and the step that advances a
-// sequence.
+// The engine: requests in, answers out, one step at a time.
 //
-// One rule makes every step: a sequence's num_computed chases the tokens it has, at most
-// `prefill_chunk` tokens a step. Fed with a prompt that is prefill, fed with a sampled token it is
-// decode; the arithmetic is the same (docs/numerics.md), so chunks never change a bit.
+// Owns the model and its KV cache, the batch of sequences under way, and the requests they belong
+// to. A step plans (engine/scheduler.h), computes (engine/model_runner.h), samples every row that
+// asks for it, and tells the requests. An answer is bit for bit what its request would have got
+// alone on a cold engine (docs/numerics.md).
 // Used by one thread at a time.
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
-#include <string>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "base/thread_pool.h"
-#include "engine/loaded_model.h"
-#include "engine/sequence.h"
-#include "kernels/kernel_set.h"
-#include "models/decoder.h"
+#include "engine/answer_index.h"
+#include "engine/batch.h"
+#include "engine/model_runner.h"
+#include "engine/request.h"
+#include "sampling/sampler.h"
 
 namespace quire {
 
+class RequestState;
+
 struct EngineOptions {
-  std::string kernels{};    // "" = the fastest that this processor runs
-  int num_threads = 0;      // 0 = every processor that this process may use
-  int context_length = 0;   // tokens; 0 = what the model was made for
-  int prefill_chunk = 256;  // tokens a step; at least 1
-  KvType kv_type = KvType::kF16;
-  LoadOptions load{};
+  RunnerOptions runner{};
+  SchedulerOptions scheduler{};
+  int max_queue = 0;              // requests that may wait; 0 = no limit
+  bool reuse_sampled_ids = true;  // engine/answer_index.h
 };
 
-// What one step did: plain data for statistics and `quire explain steps`.
-struct StepRecord {
-  int first_position = 0;  // of the tokens fed
-  int num_tokens = 0;
-  bool gave_logits = false;  // of the last token fed
-  std::chrono::nanoseconds duration{0};
+// A row of logits of the step that has just been computed.
+struct LogitsRow {
+  SequenceId sequence = 0;
+  int position = 0;  // of the token it follows
+  std::span<const float> logits{};
+};
+
+// What one step did; valid inside the observer.
+struct StepReport {
+  const StepPlan* plan = nullptr;
+  std::span<const StepItem> items{};
+  std::span<const LogitsRow> logits{};
+  double duration_ms = 0;  // of the forward pass
+};
+
+struct EngineCounters {
+  int64_t steps = 0;
+  int64_t prompt_tokens = 0;     // of requests whose prompt has been computed
+  int64_t cached_tokens = 0;     // of those: found in the cache
+  int64_t computed_tokens = 0;   // rows of the forward pass
+  int64_t generated_tokens = 0;  // sampled
+  int64_t requests_finished = 0;
 };
 
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> Create(const std::filesystem::path& path,
                                                 const EngineOptions& options);
+  ~Engine();
 
-  const LoadedModel& model() const { return *model_; }
-  const KernelSet& kernels() const { return *kernels_; }
-  ThreadPool& threads() { return pool_; }
-  const BlockPool& blocks() const { return *blocks_; }
-  int context_length() const { return context_length_; }
-  // How long Create took.
-  std::chrono::nanoseconds load_duration() const { return load_duration_; }
-  int vocab_size() const { return model_->config().vocab_size; }
+  // Queues a request. Fails at once, saying what is needed, available and allowed, for parameters
+  // out of range, a prompt that the context or the KV cache can never hold (kContextLength), and a
+  // full queue (kResourceExhausted). Hooks are not called then.
+  Result<RequestId> Submit(Request request, RequestHooks hooks = {});
+  // Ends a request in any state; what it has comes through on_finish. Unknown ids are passed over.
+  void Abort(RequestId id);
 
-  Sequence NewSequence() { return Sequence(*blocks_); }
+  // Runs one step. False when there is nothing left to do.
+  bool Step();
+  void RunUntilIdle() {
+    while (Step()) {
+    }
+  }
 
-  // Computes the next tokens of a sequence that has some to compute. When the step reaches its last
-  // token, the logits that follow it are in logits() until the next step.
-  Result<StepRecord> Step(Sequence& sequence);
-  std::span<const float> logits() const { return logits_; }
+  // Sees every step between the forward pass and sampling; may be empty.
+  void SetStepObserver(std::function<void(const StepReport&)> observer);
 
-  // Computes tokens first..last - 1 of a sequence (first is num_computed) and the logits after each
-  // of the last `num_rows` of them: rows [num_rows][vocab_size].
-  Status ComputeRows(Sequence& sequence, int num_tokens, int num_rows, std::span<float> rows);
+  // Token ids of a prompt's text: those sampled where an earlier answer comes back within one salt,
+  // the tokenizer's otherwise (engine/prompt_encoder.h).
+  std::vector<int32_t> EncodePrompt(std::span<const PromptPiece> pieces, std::string_view salt);
+
+  const ModelRunner& runner() const { return *runner_; }
+  ModelRunner& runner() { return *runner_; }
+  const LoadedModel& model() const { return runner_->model(); }
+  const Batch& batch() const { return *batch_; }
+  const KvCache& cache() const { return runner_->cache(); }
+  const SchedulerOptions& scheduler_options() const { return options_.scheduler; }
+  int context_length() const { return runner_->context_length(); }
+  int vocab_size() const { return runner_->vocab_size(); }
+  // Requests that wait for their first step, and those that have had it.
+  int num_waiting() const;
+  int num_running() const;
+  const EngineCounters& counters() const { return counters_; }
+
+  // Ends the process, saying what is wrong, when an invariant does not hold.
+  void CheckInvariants() const;
 
  private:
-  Engine(int num_threads) : pool_(num_threads) {}
+  // What a row of logits of the step is for.
+  struct RowUse {
+    RequestState* request = nullptr;
+    int member = 0;          // of the request's sequences
+    int position = 0;        // of the token that the row follows
+    int num_tokens = 0;      // of the sequence
+    bool is_prompt = false;  // tells a prompt token's log-probability; a draw otherwise
+  };
+  struct Draw;
 
-  ThreadPool pool_;
-  const KernelSet* kernels_ = nullptr;
-  std::unique_ptr<LoadedModel> model_;
-  std::unique_ptr<BlockPool> blocks_;
-  std::unique_ptr<Decoder> decoder_;
-  int context_length_ = 0;
-  int prefill_chunk_ = 0;
-  std::chrono::nanoseconds load_duration_{0};
-  std::vector<float> logits_;  // [vocab_size]
+  explicit Engine(const EngineOptions& options);
+  double NowMs() const;
+
+  std::vector<RowUse> WantedRows(std::span<const StepItem> items, std::vector<int>& wanted) const;
+  // The forward pass. Items that cannot be computed are taken out, and their requests end. Row i of
+  // the logits is for use i.
+  std::vector<RowUse> Compute(std::vector<StepItem>& items);
+  Status ComputeRows(std::span<const StepItem> items, std::vector<RowUse>& uses);
+  void UseRows(std::span<const RowUse> uses);
+  void TellPromptLogProbs(const RowUse& use, std::span<const float> logits);
+  void NoteAdmission(RequestState& request);
+  void NoteFirstToken(RequestState& request);
+  void TakeDraw(RequestState& request, int member, SampledToken sampled);
+  void TakeProposals(RequestState& request, int member, std::vector<TokenLogProb> proposals);
+  void AdvanceBeams(RequestState& request);
+
+  SequenceId AddMember(RequestState& request, int member, SequenceId sequence);
+  void RemoveMember(RequestState& request, int member);
+  void EndMember(RequestState& request, int member);
+  void Finish(RequestState& request, FinishReason reason, Status status = {});
+  void Remember(const RequestState& request, const Choice& choice);
+  void Deliver();
+  std::span<const float> LogitsOf(size_t row) const;
+
+  EngineOptions options_;
+  std::unique_ptr<ModelRunner> runner_;
+  std::unique_ptr<Batch> batch_;
+  AnswerIndex answers_;
+  EngineCounters counters_;
+  std::function<void(const StepReport&)> observer_;
+
+  std::map<RequestId, std::unique_ptr<RequestState>> requests_;  // under way
+  std::vector<std::unique_ptr<RequestState>> ended_;             // to be delivered
+  std::unordered_map<SequenceId, std::pair<RequestState*, int>> owners_;
+  std::vector<float> logits_;            // [rows of the step][vocab_size]
+  std::vector<SamplerScratch> scratch_;  // [threads]
+  std::chrono::steady_clock::time_point start_;
+  RequestId next_id_ = 1;
+  int idle_steps_ = 0;  // in a row
+  bool in_step_ = false;
 };
 
 }  // namespace quire

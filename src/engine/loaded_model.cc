@@ -44,6 +44,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::Load(const std::filesystem::pa
   std::unique_ptr<LoadedModel> model(new LoadedModel(std::move(file)));
   QUIRE_ASSIGN_OR_RETURN(model->config_, ReadModelConfig(model->file_));
   QUIRE_ASSIGN_OR_RETURN(model->plan_, PlanWeights(model->file_, model->config_));
+  if (options.admit) QUIRE_RETURN_IF_ERROR(options.admit(model->file_, model->config_));
   // The vocabulary is read beside the weights: on the small models both take as long.
   ThreadPool reader(2);
   Status text;
@@ -95,16 +96,6 @@ Status LoadedModel::LoadWeights(const LoadOptions& options, ThreadPool& pool) {
   }
   weights_ = BindWeights(plan_, config_.num_layers(), pack_.memory.data());
   return {};
-}
-
-std::vector<KvLayerShape> LoadedModel::kv_shapes() const { return KvShapesOf(config_); }
-
-std::vector<KvLayerShape> KvShapesOf(const ModelConfig& config) {
-  std::vector<KvLayerShape> shapes;
-  for (const LayerConfig& layer : config.layers) {
-    shapes.push_back({layer.num_kv_heads, layer.key_dim, layer.value_dim});
-  }
-  return shapes;
 }
 
 }  // namespace quire

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "formats/gguf.h"
-#include "kv/layout.h"
 #include "models/config.h"
 #include "models/pack.h"
 #include "models/weights.h"
@@ -25,7 +24,9 @@ class ThreadPool;
 struct LoadOptions {
   // Where packs are kept; nothing = the weights are packed anew each time, in memory alone.
   std::optional<std::filesystem::path> pack_directory;
-  PackProgress progress;              // of packing; may be empty
+  PackProgress progress;  // of packing; may be empty
+  // Asked before any weight is read; an error ends the loading. May be empty.
+  std::function<Status(const GgufFile& file, const ModelConfig& config)> admit;
   std::function<bool()> interrupted;  // true ends the writing of a pack; may be empty
   // Told in one line when the pack cannot be kept; the model runs all the same. May be called from
   // another thread.
@@ -50,7 +51,6 @@ class LoadedModel {
   // Of the weights (models/pack.h).
   const Digest& digest() const { return pack_.digest; }
   bool came_from_pack_cache() const { return from_cache_; }
-  std::vector<KvLayerShape> kv_shapes() const;
 
  private:
   class PackWriter;
@@ -69,8 +69,5 @@ class LoadedModel {
   bool from_cache_ = false;
   std::unique_ptr<PackWriter> writer_;  // last: it reads the pack
 };
-
-// The layers' shapes as the KV layout wants them.
-std::vector<KvLayerShape> KvShapesOf(const ModelConfig& config);
 
 }  // namespace quire

@@ -77,14 +77,14 @@ Status CheckSameText(const LogitsReader& saved, const LogitsHeader& header,
 
 }  // namespace
 
-Result<PerplexityResult> MeasurePerplexity(Engine& engine, std::span<const int32_t> tokens,
+Result<PerplexityResult> MeasurePerplexity(ModelRunner& runner, std::span<const int32_t> tokens,
                                            const PerplexityOptions& options,
                                            const std::function<bool(int, int)>& progress) {
-  if (options.window < 4 || options.window > engine.context_length()) {
+  if (options.window < 4 || options.window > runner.context_length()) {
     return MakeError(ErrorCode::kInvalidArgument, "a window of {} tokens; expected 4 to {}",
-                     options.window, engine.context_length());
+                     options.window, runner.context_length());
   }
-  LogitsHeader header{.vocab_size = static_cast<uint32_t>(engine.vocab_size()),
+  LogitsHeader header{.vocab_size = static_cast<uint32_t>(runner.vocab_size()),
                       .window = static_cast<uint32_t>(options.window),
                       .num_windows = static_cast<uint32_t>(tokens.size() / options.window),
                       .first_scored = static_cast<uint32_t>(options.window / 2)};
@@ -96,7 +96,7 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, std::span<const int32
   if (options.max_windows > 0) {
     header.num_windows = std::min(header.num_windows, static_cast<uint32_t>(options.max_windows));
   }
-  const std::vector<int32_t> windows = CutIntoWindows(tokens, header, engine.model().tokenizer());
+  const std::vector<int32_t> windows = CutIntoWindows(tokens, header, runner.model().tokenizer());
   std::optional<LogitsWriter> writer;
   if (options.save_logits) {
     QUIRE_ASSIGN_OR_RETURN(writer, LogitsWriter::Create(*options.save_logits, header, windows));
@@ -111,17 +111,13 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, std::span<const int32
   Mean loss;
   Mean divergence;
   int64_t same_best = 0;
-  Sequence sequence = engine.NewSequence();
   std::vector<float> rows(size_t{header.rows_per_window()} * header.vocab_size);
   for (uint32_t window_idx = 0; window_idx < header.num_windows; ++window_idx) {
     const auto window =
         std::span(windows).subspan(size_t{window_idx} * header.window, header.window);
-    // The last token predicts nothing that is scored.
-    sequence.SetTokens(window.first(header.window - 1));
-    sequence.Forget(0);
     const int num_rows = static_cast<int>(header.rows_per_window());
-    QUIRE_RETURN_IF_ERROR(
-        engine.ComputeRows(sequence, static_cast<int>(header.window) - 1, num_rows, rows));
+    // The last token predicts nothing that is scored.
+    QUIRE_RETURN_IF_ERROR(runner.ComputeRows(window.first(header.window - 1), num_rows, rows));
     for (int i = 0; i < num_rows; ++i) {
       const auto row =
           std::span<const float>(rows).subspan(size_t(i) * header.vocab_size, header.vocab_size);

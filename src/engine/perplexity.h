@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "engine/engine.h"
+#include "engine/model_runner.h"
 
 namespace quire {
 
@@ -34,7 +34,7 @@ struct PerplexityResult {
 
 // `progress` is called after each window with (done, all); it returns false to stop
 // (kInterrupted).
-Result<PerplexityResult> MeasurePerplexity(Engine& engine, std::span<const int32_t> tokens,
+Result<PerplexityResult> MeasurePerplexity(ModelRunner& runner, std::span<const int32_t> tokens,
                                            const PerplexityOptions& options,
                                            const std::function<bool(int, int)>& progress);
 

@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -10,32 +11,20 @@ namespace {
 constexpr int kSpanBlocks = kSpanKeys / kBlockSlots;
 constexpr int kNoSpan = -1;
 
-// Tiles of a group are attended span by span, so that a span's keys and values are read from memory
-// once and from the second-level cache by the other tiles.
-constexpr size_t kMaxGroupTiles = 8;
-// Below so many tiles a thread, spans are the work of the threads, not groups of tiles.
-constexpr size_t kTilesPerThread = 16;
+// Spans are the work of the threads, not groups of tiles, where the longest group is more than this
+// part of a thread's share.
+constexpr size_t kUnevenShare = 8;
 // Partials that are kept before they are merged: 800 KiB of them at 128 dimensions.
 constexpr size_t kWaveTasks = 256;
 
-// What a tile keeps between spans: maxima and sums of its queries.
-constexpr size_t kTotalFloats = 16;
+// Where the sums and values of a partial lie, behind its maxima.
 constexpr size_t kSumsOffset = 8;
+constexpr size_t kValuesOffset = 16;
 static_assert(kMaxSpanQueries <= 8);
 
 // A partial: maxima, sums and values of the tile's queries in one span.
 size_t PartialFloats(int value_dim) {
-  return (kTotalFloats + static_cast<size_t>(kMaxSpanQueries) * value_dim + 15) / 16 * 16;
-}
-
-struct KeyRange {
-  int first = 0;
-  int end = 0;
-};
-
-// Keys that the query at a position attends.
-KeyRange KeysOf(int position, int window) {
-  return {window > 0 ? std::max(0, position - window + 1) : 0, position + 1};
+  return (kValuesOffset + static_cast<size_t>(kMaxSpanQueries) * value_dim + 15) / 16 * 16;
 }
 
 }  // namespace
@@ -44,30 +33,38 @@ KeyRange KeysOf(int position, int window) {
 class Attention::Step {
  public:
   Step(const KernelSet& kernels, const AttentionJob& job)
-      : kernels_(kernels),
-        job_(job),
-        layer_(job.kv->layers[job.layer]),
-        heads_per_kv_(job.num_heads / layer_.num_kv_heads) {}
+      : kernels_(kernels), job_(job), layer_(job.kv_layer()), heads_per_kv_(job.heads_per_kv()) {}
 
+  int heads_per_kv() const { return heads_per_kv_; }
   size_t partial_floats() const { return PartialFloats(layer_.value_dim); }
+  // Floats that Pack may write: for q8_0 scaled rows, and then the bytes and scales made of them.
   size_t query_floats() const {
-    return (static_cast<size_t>(kMaxSpanQueries) * layer_.key_dim + 15) / 16 * 16;
+    const size_t rows = (static_cast<size_t>(kMaxSpanQueries) * layer_.key_dim + 15) / 16 * 16;
+    return quantized() ? 2 * rows : rows;
   }
 
-  // packed [key_dim][num_pairs] <- the tile's queries, scaled.
-  void Pack(const Tile& tile, float* packed) const {
+  // packed [key_dim][num_pairs] <- the tile's queries, scaled; for q8_0 they are quantised.
+  void Pack(const AttentionTile& tile, float* packed) const {
+    const size_t pair_stride = quantized() ? layer_.key_dim : 1;
+    const size_t dim_stride = quantized() ? 1 : tile.num_pairs;
     for (int pair = 0; pair < tile.num_pairs; ++pair) {
       const float* query = job_.queries + RowOf(tile, pair) * job_.query_stride +
                            static_cast<size_t>(HeadOf(tile, pair)) * layer_.key_dim;
       for (int d = 0; d < layer_.key_dim; ++d) {
-        packed[static_cast<size_t>(d) * tile.num_pairs + pair] = query[d] * job_.scale;
+        packed[pair * pair_stride + d * dim_stride] = query[d] * job_.scale;
       }
+    }
+    if (!quantized()) return;
+    QuantizedRows rows = QuantizedQueries(tile, packed);
+    // Rows that overflow when scaled have no scores to speak of: zeros, the same everywhere.
+    if (!kernels_.quantize_rows(packed, layer_.key_dim, &rows)) {
+      std::memset(rows.quants, 0, query_floats() / 2 * sizeof(float));
     }
   }
 
   // partial <- the tile's queries over one span. The keys of `next_span` are brought near
   // meanwhile; kNoSpan for none.
-  void Attend(const Tile& tile, int span, int next_span, const float* packed,
+  void Attend(const AttentionTile& tile, int span, int next_span, float* packed,
               float* partial) const {
     int first_key[kMaxSpanQueries];
     int end_key[kMaxSpanQueries];
@@ -85,7 +82,9 @@ class Attention::Step {
       FindBlocks(tile, next_span, HeadBytes(tile, layer_.key_offset, layer_.key_dim),
                  next_key_blocks);
     }
+    const QuantizedRows rows = quantized() ? QuantizedQueries(tile, packed) : QuantizedRows{};
     kernels_.attend_span({.queries = packed,
+                          .quantized = &rows,
                           .num_queries = tile.num_pairs,
                           .key_dim = layer_.key_dim,
                           .value_dim = layer_.value_dim,
@@ -97,50 +96,85 @@ class Attention::Step {
                           .end_key = end_key,
                           .maxima = partial,
                           .sums = partial + kSumsOffset,
-                          .values = partial + kTotalFloats});
+                          .values = partial + kValuesOffset});
+  }
+
+  size_t totals_floats() const {
+    int num_rows = 0;
+    for (const KvSequence& sequence : job_.sequences) {
+      num_rows = std::max(num_rows, sequence.first_row + sequence.num_rows);
+    }
+    return 2 * static_cast<size_t>(num_rows) * job_.num_heads;
   }
 
   // Folds the partial of a span into the totals and the out row of one query.
-  void Merge(const Tile& tile, int pair, int span, const float* partial, float* totals) const {
+  void Merge(const AttentionTile& tile, int pair, int span, const float* partial,
+             float* totals) const {
     const KeyRange in_span = KeysInSpan(tile, pair, span);
     if (in_span.first == in_span.end) return;
-    float& maximum = totals[pair];
-    float& sum = totals[kSumsOffset + pair];
+    const size_t query = RowOf(tile, pair) * job_.num_heads + HeadOf(tile, pair);
+    float& maximum = totals[2 * query];
+    float& sum = totals[2 * query + 1];
     float* values = Out(tile, pair);
     const float* span_values =
-        partial + kTotalFloats + static_cast<size_t>(pair) * layer_.value_dim;
-    if (span == KeysOfPair(tile, pair).first / kSpanKeys) {
+        partial + kValuesOffset + static_cast<size_t>(pair) * layer_.value_dim;
+    const KeyRange keys = KeysOfPair(tile, pair);
+    if (span == keys.first / kSpanKeys) {
       maximum = partial[pair];
       sum = partial[kSumsOffset + pair];
       std::copy_n(span_values, layer_.value_dim, values);
-      return;
+    } else {
+      kernels_.merge_span(&maximum, &sum, values, partial[pair], partial[kSumsOffset + pair],
+                          span_values, layer_.value_dim);
     }
-    kernels_.merge_span(&maximum, &sum, values, partial[pair], partial[kSumsOffset + pair],
-                        span_values, layer_.value_dim);
+    if (span == (keys.end - 1) / kSpanKeys) {
+      kernels_.finish_attention(values, sum, layer_.value_dim);
+    }
   }
 
-  void Finish(const Tile& tile, int pair, const float* totals) const {
-    kernels_.finish_attention(Out(tile, pair), totals[kSumsOffset + pair], layer_.value_dim);
+  // Whether two tiles read the same keys and values in a span.
+  bool ShareSpan(const AttentionTile& a, const AttentionTile& b, int span) const {
+    return span >= b.first_span && span < b.end_span && ShareBlock(job_, a, b, span * kSpanBlocks);
   }
 
  private:
-  const KvSequence& SequenceOf(const Tile& tile) const { return job_.sequences[tile.sequence_idx]; }
-  size_t RowOf(const Tile& tile, int pair) const {
-    return SequenceOf(tile).first_row + (tile.first_pair + pair) / heads_per_kv_;
+  bool quantized() const { return job_.kv->type == KvType::kQ8_0; }
+  // The quantised queries in the second half of what Pack writes.
+  QuantizedRows QuantizedQueries(const AttentionTile& tile, float* packed) const {
+    float* half = packed + query_floats() / 2;
+    const size_t elements = static_cast<size_t>(kMaxSpanQueries) * layer_.key_dim;
+    const size_t groups = elements / kGroupColumns;
+    float* scales = half + elements / sizeof(float);
+    return {.num_rows = tile.num_pairs,
+            .num_cols = layer_.key_dim,
+            .quants = reinterpret_cast<int8_t*>(half),
+            .scales = scales,
+            .scaled_sums = scales + groups,
+            .negated_sums = reinterpret_cast<int32_t*>(scales + 2 * groups)};
   }
-  int HeadOf(const Tile& tile, int pair) const {
+
+  // The sequence of a pair, and its row there.
+  const KvSequence& SequenceOf(const AttentionTile& tile, int pair) const {
+    return job_.sequences[tile.sequences[tile.sequences.size() == 1 ? 0 : pair / heads_per_kv_]];
+  }
+  int RowInSequence(const AttentionTile& tile, int pair) const {
+    return tile.sequences.size() == 1 ? (tile.first_pair + pair) / heads_per_kv_ : 0;
+  }
+  size_t RowOf(const AttentionTile& tile, int pair) const {
+    return SequenceOf(tile, pair).first_row + RowInSequence(tile, pair);
+  }
+  int HeadOf(const AttentionTile& tile, int pair) const {
     return tile.kv_head * heads_per_kv_ + (tile.first_pair + pair) % heads_per_kv_;
   }
-  float* Out(const Tile& tile, int pair) const {
+  float* Out(const AttentionTile& tile, int pair) const {
     return job_.out + RowOf(tile, pair) * job_.out_stride +
            static_cast<size_t>(HeadOf(tile, pair)) * layer_.value_dim;
   }
-  KeyRange KeysOfPair(const Tile& tile, int pair) const {
-    const int row = (tile.first_pair + pair) / heads_per_kv_;
-    return KeysOf(SequenceOf(tile).first_position + row, job_.window);
+  KeyRange KeysOfPair(const AttentionTile& tile, int pair) const {
+    return KeysAttended(job_, SequenceOf(tile, pair).first_position + RowInSequence(tile, pair));
   }
   // The same, counted from the start of the span.
-  KeyRange KeysInSpan(const Tile& tile, int pair, int span) const {
+  KeyRange KeysInSpan(const AttentionTile& tile, int pair, int span) const {
     const KeyRange keys = KeysOfPair(tile, pair);
     const int start = span * kSpanKeys;
     return {std::clamp(keys.first - start, 0, kSpanKeys),
@@ -148,19 +182,26 @@ class Attention::Step {
   }
 
   // Where the keys or values of the tile's head lie in a block.
-  size_t HeadBytes(const Tile& tile, size_t offset, int dim) const {
-    return offset +
-           static_cast<size_t>(tile.kv_head) * kBlockSlots * dim * ElementBytes(job_.kv->type);
+  size_t HeadBytes(const AttentionTile& tile, size_t offset, int dim) const {
+    return offset + tile.kv_head * KvBytes(job_.kv->type, static_cast<size_t>(dim) * kBlockSlots);
   }
 
-  // blocks [kSpanBlocks]: those of the span that hold an attended key; rows are consecutive, so
-  // that the first pair has the first key and the last pair the last.
-  void FindBlocks(const Tile& tile, int span, size_t offset, const std::byte** blocks) const {
-    const int first = KeysInSpan(tile, 0, span).first;
-    const int end = KeysInSpan(tile, tile.num_pairs - 1, span).end;
-    const std::span<const int32_t> table = SequenceOf(tile).block_tables[layer_.group];
+  // blocks [kSpanBlocks]: those of the span that hold an attended key.
+  void FindBlocks(const AttentionTile& tile, int span, size_t offset,
+                  const std::byte** blocks) const {
+    int first = kSpanKeys;
+    int end = 0;
+    for (int pair = 0; pair < tile.num_pairs; ++pair) {
+      const KeyRange keys = KeysInSpan(tile, pair, span);
+      if (keys.first == keys.end) continue;
+      first = std::min(first, keys.first);
+      end = std::max(end, keys.end);
+    }
+    const std::span<const int32_t> table = job_.TableOf(tile.sequences[0]);
     for (int i = first / kBlockSlots; i * kBlockSlots < end; ++i) {
-      blocks[i] = job_.kv->Block(table[span * kSpanBlocks + i]) + offset;
+      const int32_t block = table[span * kSpanBlocks + i];
+      QUIRE_CHECK(block != kNoBlock, "block {} is attended and not there", span * kSpanBlocks + i);
+      blocks[i] = job_.kv->Block(block) + offset;
     }
   }
 
@@ -180,101 +221,54 @@ float* Attention::Floats::Reserve(size_t count) {
   return data_.get();
 }
 
-// Returns the number of tasks: the spans of all tiles.
-size_t Attention::CutTiles(const AttentionJob& job) {
-  const KvLayer& layer = job.kv->layers[job.layer];
-  const int heads_per_kv = job.num_heads / layer.num_kv_heads;
-  tiles_.clear();
-  size_t num_tasks = 0;
-  for (size_t i = 0; i < job.sequences.size(); ++i) {
-    const KvSequence& sequence = job.sequences[i];
-    const int end_position = sequence.first_position + sequence.num_rows;
-    QUIRE_CHECK(sequence.block_tables[layer.group].size() * kBlockSlots >=
-                    static_cast<size_t>(end_position),
-                "{} positions in a table of {} blocks", end_position,
-                sequence.block_tables[layer.group].size());
-    const int num_pairs = sequence.num_rows * heads_per_kv;
-    for (int kv_head = 0; kv_head < layer.num_kv_heads; ++kv_head) {
-      int pairs_left = num_pairs;
-      for (int pair = 0; pair < num_pairs;) {
-        // Even sizes: 7 pairs are 4 and 3, not 6 and 1.
-        const int tiles_left = (pairs_left + kMaxSpanQueries - 1) / kMaxSpanQueries;
-        const int count = (pairs_left + tiles_left - 1) / tiles_left;
-        const auto keys_of = [&](int p) {
-          return KeysOf(sequence.first_position + p / heads_per_kv, job.window);
-        };
-        Tile tile{.sequence_idx = static_cast<int>(i),
-                  .kv_head = kv_head,
-                  .first_pair = pair,
-                  .num_pairs = count,
-                  .first_span = keys_of(pair).first / kSpanKeys,
-                  .end_span = (keys_of(pair + count - 1).end + kSpanKeys - 1) / kSpanKeys,
-                  .first_task = num_tasks};
-        num_tasks += tile.end_span - tile.first_span;
-        tiles_.push_back(tile);
-        pair += count;
-        pairs_left -= count;
-      }
-    }
-  }
-  return num_tasks;
+// Whether threads that take whole groups end at about the same time: the longest group is the most
+// that one may be late.
+bool Attention::GroupsAreEven(size_t num_threads) const {
+  return static_cast<size_t>(tiles_.groups().front().num_spans) * num_threads * kUnevenShare <=
+         tiles_.num_tasks();
 }
 
-// Many tiles: a thread takes a group of them from its first span to its last.
+// Many tiles: a thread takes a group of them from its first span to its last, so that a span's keys
+// and values are read from memory once and from the second-level cache by the other tiles.
 void Attention::RunTileGroups(const Step& step, ThreadPool& pool) {
-  const size_t num_threads = static_cast<size_t>(pool.num_threads());
-  const size_t group_tiles =
-      std::clamp<size_t>(tiles_.size() / (num_threads * 8), 1, kMaxGroupTiles);
-  groups_.clear();
-  for (size_t i = 0; i < tiles_.size(); ++i) {
-    if (i == 0 || i - groups_.back() == group_tiles ||
-        tiles_[i].sequence_idx != tiles_[i - 1].sequence_idx ||
-        tiles_[i].kv_head != tiles_[i - 1].kv_head) {
-      groups_.push_back(i);
-    }
-  }
-  groups_.push_back(tiles_.size());
-  pool.ParallelFor(groups_.size() - 1, 1, [&](size_t begin, size_t, int thread_idx) {
-    // From the back: later rows attend more keys, and long pieces should not come last.
-    const size_t group = groups_.size() - 2 - begin;
-    const std::span<const Tile> tiles(tiles_.data() + groups_[group],
-                                      groups_[group + 1] - groups_[group]);
+  constexpr size_t kMaxTiles = AttentionTiles::kMaxGroupTiles;
+  float* totals = totals_.Reserve(step.totals_floats());
+  pool.ParallelFor(tiles_.groups().size(), 1, [&](size_t begin, size_t, int thread_idx) {
+    const AttentionGroup& group = tiles_.groups()[begin];
+    const std::span<const AttentionTile> tiles =
+        tiles_.tiles().subspan(group.first_tile, group.end_tile - group.first_tile);
     ThreadScratch& scratch = threads_[thread_idx];
-    float* queries = scratch.queries.Reserve(kMaxGroupTiles * step.query_floats());
+    float* queries = scratch.queries.Reserve(kMaxTiles * step.query_floats());
     float* partial = scratch.partials.Reserve(step.partial_floats());
-    float totals[kMaxGroupTiles][kTotalFloats];
+    int first_span = tiles.front().first_span;
+    int end_span = 0;
     for (size_t t = 0; t < tiles.size(); ++t) {
       step.Pack(tiles[t], queries + t * step.query_floats());
+      first_span = std::min(first_span, tiles[t].first_span);
+      end_span = std::max(end_span, tiles[t].end_span);
     }
-    for (int span = tiles.front().first_span; span < tiles.back().end_span; ++span) {
+    for (int span = first_span; span < end_span; ++span) {
       for (size_t t = 0; t < tiles.size(); ++t) {
         if (span < tiles[t].first_span || span >= tiles[t].end_span) continue;
-        const bool prefetch = t + 1 == tiles.size() && span + 1 < tiles[t].end_span;
-        step.Attend(tiles[t], span, prefetch ? span + 1 : kNoSpan,
+        // Where the next tile reads the same blocks, it is the one to look ahead.
+        const bool last = t + 1 == tiles.size() || !step.ShareSpan(tiles[t], tiles[t + 1], span);
+        step.Attend(tiles[t], span, last && span + 1 < tiles[t].end_span ? span + 1 : kNoSpan,
                     queries + t * step.query_floats(), partial);
         for (int pair = 0; pair < tiles[t].num_pairs; ++pair) {
-          step.Merge(tiles[t], pair, span, partial, totals[t]);
+          step.Merge(tiles[t], pair, span, partial, totals);
         }
-      }
-    }
-    for (size_t t = 0; t < tiles.size(); ++t) {
-      for (int pair = 0; pair < tiles[t].num_pairs; ++pair) {
-        step.Finish(tiles[t], pair, totals[t]);
       }
     }
   });
 }
 
-// Few tiles: the threads take spans, a wave at a time, and a wave's partials are merged in order.
-void Attention::RunSpans(const Step& step, ThreadPool& pool, size_t num_tasks) {
+// Few or uneven tiles: the threads take spans, a wave at a time, and a wave's partials are merged
+// in order.
+void Attention::RunSpans(const Step& step, ThreadPool& pool) {
+  const size_t num_tasks = tiles_.num_tasks();
   const size_t partial_floats = step.partial_floats();
   float* partials = partials_.Reserve(std::min(num_tasks, kWaveTasks) * partial_floats);
-  float* totals = totals_.Reserve(tiles_.size() * kTotalFloats);
-  const auto tile_of = [&](size_t task) {
-    return static_cast<size_t>(std::ranges::upper_bound(tiles_, task, {}, &Tile::first_task) -
-                               tiles_.begin()) -
-           1;
-  };
+  float* totals = totals_.Reserve(step.totals_floats());
   // Some consecutive spans a piece, of which all but the first are prefetched.
   const size_t pieces = 4 * static_cast<size_t>(pool.num_threads());
   const size_t grain = std::clamp<size_t>(std::min(num_tasks, kWaveTasks) / pieces, 1, 8);
@@ -282,9 +276,9 @@ void Attention::RunSpans(const Step& step, ThreadPool& pool, size_t num_tasks) {
     const size_t wave_end = std::min(num_tasks, wave + kWaveTasks);
     pool.ParallelFor(wave_end - wave, grain, [&](size_t begin, size_t end, int thread_idx) {
       ThreadScratch& scratch = threads_[thread_idx];
-      float* queries = scratch.queries.Reserve(kMaxGroupTiles * step.query_floats());
+      float* queries = scratch.queries.Reserve(step.query_floats());
       for (size_t i = begin; i < end; ++i) {
-        const Tile& tile = tiles_[tile_of(wave + i)];
+        const AttentionTile& tile = tiles_.tiles()[tiles_.TileOf(wave + i)];
         if (scratch.packed != &tile) step.Pack(tile, queries);
         scratch.packed = &tile;
         const int span = tile.first_span + static_cast<int>(wave + i - tile.first_task);
@@ -293,42 +287,46 @@ void Attention::RunSpans(const Step& step, ThreadPool& pool, size_t num_tasks) {
                     partials + i * partial_floats);
       }
     });
-    const size_t first_tile = tile_of(wave);
-    const size_t num_tiles = tile_of(wave_end - 1) + 1 - first_tile;
+    const auto merge = [&](const AttentionTile& tile, int pair) {
+      const size_t end = std::min(wave_end, tile.end_task());
+      for (size_t task = std::max(wave, tile.first_task); task < end; ++task) {
+        const int span = tile.first_span + static_cast<int>(task - tile.first_task);
+        step.Merge(tile, pair, span, partials + (task - wave) * partial_floats, totals);
+      }
+    };
+    // By unit, for the tiles of a pair have to be merged in order.
+    const size_t first_unit = tiles_.UnitOf(tiles_.TileOf(wave));
+    const size_t num_units = tiles_.UnitOf(tiles_.TileOf(wave_end - 1)) + 1 - first_unit;
     pool.ParallelFor(
-        num_tiles * kMaxSpanQueries, kMaxSpanQueries / 2, [&](size_t begin, size_t end, int) {
+        num_units * kMaxSpanQueries, kMaxSpanQueries / 2, [&](size_t begin, size_t end, int) {
           for (size_t i = begin; i < end; ++i) {
-            const size_t tile_idx = first_tile + i / kMaxSpanQueries;
-            const Tile& tile = tiles_[tile_idx];
+            const AttentionUnit& unit = tiles_.units()[first_unit + i / kMaxSpanQueries];
+            const AttentionTile& tile = tiles_.tiles()[unit.first_tile];
             const int pair = static_cast<int>(i % kMaxSpanQueries);
             if (pair >= tile.num_pairs) continue;
-            float* total = totals + tile_idx * kTotalFloats;
-            const size_t tile_end = tile.first_task + (tile.end_span - tile.first_span);
-            for (size_t task = std::max(wave, tile.first_task); task < std::min(wave_end, tile_end);
-                 ++task) {
-              const int span = tile.first_span + static_cast<int>(task - tile.first_task);
-              step.Merge(tile, pair, span, partials + (task - wave) * partial_floats, total);
-            }
-            if (tile_end <= wave_end) step.Finish(tile, pair, total);
+            merge(tile, pair);
+            if (tile.sequences.size() == 1) continue;
+            const int heads = step.heads_per_kv();
+            merge(tiles_.tiles()[unit.first_tile + 1 + pair / heads], pair % heads);
           }
         });
   }
 }
 
 void Attention::Run(const KernelSet& kernels, ThreadPool& pool, const AttentionJob& job) {
-  const KvLayer& layer = job.kv->layers[job.layer];
+  const KvLayer& layer = job.kv_layer();
   QUIRE_CHECK(layer.num_kv_heads > 0 && job.num_heads % layer.num_kv_heads == 0,
               "{} heads over {} key heads", job.num_heads, layer.num_kv_heads);
-  const size_t num_tasks = CutTiles(job);
-  if (tiles_.empty()) return;
   const size_t num_threads = static_cast<size_t>(pool.num_threads());
+  tiles_.Cut(job, num_threads);
+  if (tiles_.num_tasks() == 0) return;
   if (threads_.size() < num_threads) threads_.resize(num_threads);
   for (ThreadScratch& scratch : threads_) scratch.packed = nullptr;
   const Step step(kernels, job);
-  if (tiles_.size() < kTilesPerThread * num_threads) {
-    RunSpans(step, pool, num_tasks);
-  } else {
+  if (GroupsAreEven(num_threads)) {
     RunTileGroups(step, pool);
+  } else {
+    RunSpans(step, pool);
   }
 }
 

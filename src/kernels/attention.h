@@ -1,8 +1,7 @@
-// Attention of a step's rows over the paged KV cache: walks sequences, heads and spans, and leaves
-// the arithmetic to the kernel set.
+// Attention of a step's rows over the paged KV cache: walks tiles and spans (attention_tiles.h) and
+// leaves the arithmetic to the kernel set.
 //
-// Heads h of a layer share key head h / (num_heads / num_kv_heads). The (row, head) pairs of one
-// sequence and one key head are cut into tiles of up to kMaxSpanQueries, which read a span once.
+// Heads h of a layer share key head h / (num_heads / num_kv_heads).
 //
 // Invariants:
 //   1. A span of a tile is attended as a whole by one thread, and the spans of a query are merged
@@ -15,27 +14,14 @@
 #include <cstddef>
 #include <memory>
 #include <new>
-#include <span>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/attention_job.h"
+#include "kernels/attention_tiles.h"
 #include "kernels/kernel_set.h"
-#include "tensor/paged_kv_view.h"
 
 namespace quire {
-
-struct AttentionJob {
-  const float* queries = nullptr;  // [num_rows][num_heads * key_dim], query_stride apart, roped
-  size_t query_stride = 0;         // floats
-  float* out = nullptr;            // [num_rows][num_heads * value_dim], out_stride apart
-  size_t out_stride = 0;           // floats
-  int num_heads = 0;               // a multiple of the layer's num_kv_heads
-  float scale = 1.0f;              // of the scores
-  const PagedKvView* kv = nullptr;
-  int layer = 0;
-  int window = 0;  // position p attends (p - window, p]; 0 = all of 0..p
-  std::span<const KvSequence> sequences;
-};
 
 class Attention {
  public:
@@ -43,17 +29,6 @@ class Attention {
   void Run(const KernelSet& kernels, ThreadPool& pool, const AttentionJob& job);
 
  private:
-  // Consecutive (row, head) pairs of one sequence and one key head.
-  struct Tile {
-    int sequence_idx = 0;
-    int kv_head = 0;
-    int first_pair = 0;  // row of the sequence * heads of the key head + head within it
-    int num_pairs = 0;   // 1..kMaxSpanQueries
-    int first_span = 0;  // the spans with an attended key
-    int end_span = 0;
-    size_t first_task = 0;  // tasks are the spans of all tiles, in order
-  };
-
   // 64-byte aligned floats that only grow.
   class Floats {
    public:
@@ -70,19 +45,18 @@ class Attention {
   struct ThreadScratch {
     Floats queries;
     Floats partials;
-    const Tile* packed = nullptr;  // the tile whose queries are there
+    const AttentionTile* packed = nullptr;  // the tile whose queries are there
   };
 
   class Step;
 
-  size_t CutTiles(const AttentionJob& job);
+  bool GroupsAreEven(size_t num_threads) const;
   void RunTileGroups(const Step& step, ThreadPool& pool);
-  void RunSpans(const Step& step, ThreadPool& pool, size_t num_tasks);
+  void RunSpans(const Step& step, ThreadPool& pool);
 
-  std::vector<Tile> tiles_;
-  std::vector<size_t> groups_;  // first tile of each group, and the end
+  AttentionTiles tiles_;
   std::vector<ThreadScratch> threads_;
-  Floats totals_;    // [num_tiles] totals, for RunSpans
+  Floats totals_;    // [num_rows * num_heads][2]: maximum and sum of each query so far
   Floats partials_;  // [tasks of a wave] partials
 };
 

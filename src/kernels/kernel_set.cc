@@ -11,20 +11,22 @@
 namespace quire {
 namespace {
 
-#define QUIRE_KERNEL_SET(isa, matmul_function)                                                    \
+#define QUIRE_KERNEL_SET(isa, matmul_function, attend_function)                                   \
   KernelSet {                                                                                     \
     .name = #isa, .quantize_rows = isa::QuantizeRows, .matmul = matmul_function,                  \
     .rms_norm = isa::RmsNorm, .layer_norm = isa::LayerNorm, .all_finite = isa::AllFinite,         \
     .add = isa::Add, .scale = isa::Scale, .silu_mul = isa::SiluMul, .gelu_mul = isa::GeluMul,     \
     .relu = isa::Relu, .rope = isa::Rope, .store_key = isa::StoreKey,                             \
-    .store_value = isa::StoreValue, .attend_span = isa::AttendSpan, .merge_span = isa::MergeSpan, \
+    .store_value = isa::StoreValue, .attend_span = attend_function, .merge_span = isa::MergeSpan, \
     .finish_attention = isa::FinishAttention                                                      \
   }
 
-constexpr KernelSet kReference = QUIRE_KERNEL_SET(reference, reference::Matmul);
-constexpr KernelSet kAvx2 = QUIRE_KERNEL_SET(avx2, avx2::Matmul);
-constexpr KernelSet kAvx512 = QUIRE_KERNEL_SET(avx512, avx512::Matmul);
-constexpr KernelSet kAvx512WithoutVnni = QUIRE_KERNEL_SET(avx512, avx512::MatmulWithoutVnni);
+constexpr KernelSet kReference =
+    QUIRE_KERNEL_SET(reference, reference::Matmul, reference::AttendSpan);
+constexpr KernelSet kAvx2 = QUIRE_KERNEL_SET(avx2, avx2::Matmul, avx2::AttendSpan);
+constexpr KernelSet kAvx512 = QUIRE_KERNEL_SET(avx512, avx512::Matmul, avx512::AttendSpan);
+constexpr KernelSet kAvx512WithoutVnni =
+    QUIRE_KERNEL_SET(avx512, avx512::MatmulWithoutVnni, avx512::AttendSpanWithoutVnni);
 
 #undef QUIRE_KERNEL_SET
 

@@ -60,14 +60,15 @@ size_t MatmulScratchBytes(int num_rows);
 
 // Query rows that share a key head, and one span of keys (docs/numerics.md, "Attention").
 struct AttentionSpanJob {
-  const float* queries = nullptr;  // [key_dim][num_queries], roped and scaled
-  int num_queries = 0;             // 1..kMaxSpanQueries
+  const float* queries = nullptr;            // [key_dim][num_queries], roped and scaled
+  const QuantizedRows* quantized = nullptr;  // for q8_0 instead: [num_queries, key_dim]
+  int num_queries = 0;                       // 1..kMaxSpanQueries
   int key_dim = 0;
   int value_dim = 0;
   KvType type = KvType::kF16;
   // The kSpanKeys / kBlockSlots blocks of the span; entries without a needed key may be null.
-  std::span<const std::byte* const> key_blocks;    // each K [key_dim][16] of this head
-  std::span<const std::byte* const> value_blocks;  // each V [16][value_dim] of this head
+  std::span<const std::byte* const> key_blocks;    // each the keys of this head
+  std::span<const std::byte* const> value_blocks;  // each the values of this head
   // Keys that are likely wanted next, brought near the processor meanwhile; may be empty or null.
   std::span<const std::byte* const> next_key_blocks = {};
   const int* first_key = nullptr;  // [num_queries] first key attended, within the span: 0..127
@@ -122,8 +123,9 @@ struct KernelSet {
   void (*rope)(float* x, int num_heads, int head_dim, int rotary_dim, RopeStyle style,
                const RopeRow& row);
 
-  // One head's key [key_dim] and value [value_dim] into slot `slot` of K [key_dim][16] and
-  // V [16][value_dim]. Returns false if a value does not fit the type (or is NaN or infinite).
+  // One head's key [key_dim] and value [value_dim] into slot `slot` of its keys and values of a
+  // block, laid out as tensor/paged_kv_view.h says. Returns false if a value does not fit the type
+  // (or is NaN or infinite); what the slot then holds is unspecified.
   bool (*store_key)(const float* key, int key_dim, KvType type, int slot, std::byte* block_keys);
   bool (*store_value)(const float* value, int value_dim, KvType type, int slot,
                       std::byte* block_values);

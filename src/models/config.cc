@@ -1,5 +1,7 @@
 #include "models/config.h"
 
+#include <bit>
+
 #include "base/exact_math.h"
 #include "formats/gguf.h"
 #include "formats/printable.h"
@@ -42,6 +44,42 @@ Status CheckLayer(const GgufFile& file, const ModelConfig& config, int layer_idx
 }
 
 }  // namespace
+
+Digest ArchitectureDigest(const ModelConfig& config) {
+  Sha256 hash;
+  const auto add = [&hash](uint64_t value) { hash.Add(value); };
+  const auto add_real = [&hash](double value) { hash.Add(std::bit_cast<uint64_t>(value)); };
+  hash.Add("quire architecture 1");
+  add(config.d_model);
+  add(config.vocab_size);
+  add(config.layers.size());
+  for (const LayerConfig& layer : config.layers) {
+    for (const int value : {layer.num_heads, layer.num_kv_heads, layer.key_dim, layer.value_dim,
+                            layer.ffn_dim, layer.window, layer.rope}) {
+      add(value);
+    }
+  }
+  add(config.ropes.size());
+  for (const RopeConfig& rope : config.ropes) {
+    add(static_cast<uint64_t>(rope.style));
+    add_real(rope.base);
+    add(rope.rotary_dim);
+    add_real(rope.linear_factor);
+    add(rope.divisors.size());
+    for (const float divisor : rope.divisors) add_real(divisor);
+  }
+  add(static_cast<uint64_t>(config.norm));
+  add(static_cast<uint64_t>(config.norm_placement));
+  add_real(config.norm_epsilon);
+  for (const bool flag : {config.final_norm, config.query_key_norm, config.learned_positions,
+                          config.gated_ffn}) {
+    add(flag ? 1 : 0);
+  }
+  add(static_cast<uint64_t>(config.activation));
+  add_real(config.embedding_scale);
+  add_real(config.attention_scale);
+  return hash.Finish();
+}
 
 std::vector<double> RopeConfig::Frequencies() const {
   std::vector<double> frequencies(rotary_dim / 2);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sha256.h"
 #include "kernels/kernel_set.h"
 
 namespace quire {
@@ -70,6 +71,10 @@ struct ModelConfig {
 
   int num_layers() const { return static_cast<int>(layers.size()); }
 };
+
+// Of everything in the configuration that keys and values depend on: part of the KV fingerprint.
+// Names and the context that the model was made for are not among it.
+Digest ArchitectureDigest(const ModelConfig& config);
 
 // One model family: how its files are read.
 struct Family {

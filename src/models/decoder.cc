@@ -33,6 +33,19 @@ bool AnyQuantized(std::span<const PackedMatrix* const> matrices) {
                              [](const PackedMatrix* matrix) { return IsQuantized(matrix->dtype); });
 }
 
+// What to do about a value that is too large for the type.
+std::string_view WiderTypes(KvType type) {
+  switch (type) {
+    case KvType::kF16:
+    case KvType::kQ8_0:
+      return "; --kv-type bf16 or f32 hold larger values";
+    case KvType::kBF16:
+    case KvType::kF32:
+      return "";
+  }
+  return "";
+}
+
 }  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const Weights& weights, const KernelSet& kernels,
@@ -49,8 +62,9 @@ Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::s
   num_rows_ = static_cast<int>(input.tokens.size());
   QUIRE_CHECK(num_rows_ > 0 && logits.size() == input.logits_rows.size() * config_.vocab_size);
   QUIRE_RETURN_IF_ERROR(workspace_.Reserve(num_rows_));
+  PlaceRows(input);
   Embed(input);
-  PrepareRope(input);
+  PrepareRope();
   for (layer_idx_ = 0; layer_idx_ < config_.num_layers(); ++layer_idx_) {
     QUIRE_RETURN_IF_ERROR(AttentionHalf(layer_idx_, input, kv));
     QUIRE_RETURN_IF_ERROR(FeedForwardHalf(layer_idx_));
@@ -58,43 +72,53 @@ Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::s
   return OutputLogits(input, logits);
 }
 
-void Decoder::Embed(const ForwardInput& input) {
-  const int d_model = config_.d_model;
-  for (const KvSequence& sequence : input.sequences) {
-    pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
-      std::vector<float> position_row(config_.learned_positions ? d_model : 0);
-      for (size_t i = begin; i < end; ++i) {
-        const size_t row = sequence.first_row + i;
-        float* x = workspace_.x + row * d_model;
-        UnpackRow(weights_.token_embedding, input.tokens[row], x);
-        if (config_.embedding_scale != 1.0f) kernels_.scale(x, config_.embedding_scale, d_model);
-        if (config_.learned_positions) {
-          const int position = sequence.first_position + static_cast<int>(i);
-          UnpackRow(weights_.position_embedding, position, position_row.data());
-          kernels_.add(x, position_row.data(), d_model);
-        }
-      }
-    });
-  }
-}
-
-void Decoder::PrepareRope(const ForwardInput& input) {
-  for (size_t rope_idx = 0; rope_idx < rope_frequencies_.size(); ++rope_idx) {
-    const std::vector<double>& frequencies = rope_frequencies_[rope_idx];
-    for (const KvSequence& sequence : input.sequences) {
-      pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
-        for (size_t i = begin; i < end; ++i) {
-          const size_t offset = (sequence.first_row + i) * frequencies.size();
-          const double position = sequence.first_position + static_cast<double>(i);
-          for (size_t pair = 0; pair < frequencies.size(); ++pair) {
-            const exact::SinCos turn = exact::SinCosOf(position * frequencies[pair]);
-            workspace_.rope_cos[rope_idx][offset + pair] = static_cast<float>(turn.cos);
-            workspace_.rope_sin[rope_idx][offset + pair] = static_cast<float>(turn.sin);
-          }
-        }
-      });
+void Decoder::PlaceRows(const ForwardInput& input) {
+  rows_.resize(num_rows_);
+  int next_row = 0;
+  for (size_t i = 0; i < input.sequences.size(); ++i) {
+    const KvSequence& sequence = input.sequences[i];
+    QUIRE_CHECK(sequence.first_row == next_row && sequence.num_rows <= num_rows_ - next_row,
+                "rows {} + {} of {} do not follow row {}", sequence.first_row, sequence.num_rows,
+                num_rows_, next_row);
+    for (int row = 0; row < sequence.num_rows; ++row) {
+      rows_[next_row++] = {static_cast<int>(i), sequence.first_position + row};
     }
   }
+  QUIRE_CHECK(next_row == num_rows_, "{} of {} rows belong to a sequence", next_row, num_rows_);
+}
+
+void Decoder::Embed(const ForwardInput& input) {
+  const int d_model = config_.d_model;
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    for (size_t row = begin; row < end; ++row) {
+      float* x = workspace_.x + row * d_model;
+      UnpackRow(weights_.token_embedding, input.tokens[row], x);
+      if (config_.embedding_scale != 1.0f) kernels_.scale(x, config_.embedding_scale, d_model);
+      if (config_.learned_positions) {
+        float* position_row = workspace_.normed + row * d_model;
+        UnpackRow(weights_.position_embedding, rows_[row].position, position_row);
+        kernels_.add(x, position_row, d_model);
+      }
+    }
+  });
+}
+
+void Decoder::PrepareRope() {
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    for (size_t rope_idx = 0; rope_idx < rope_frequencies_.size(); ++rope_idx) {
+      const std::vector<double>& frequencies = rope_frequencies_[rope_idx];
+      for (size_t row = begin; row < end; ++row) {
+        float* cos = workspace_.rope_cos[rope_idx] + row * frequencies.size();
+        float* sin = workspace_.rope_sin[rope_idx] + row * frequencies.size();
+        const double position = rows_[row].position;
+        for (size_t pair = 0; pair < frequencies.size(); ++pair) {
+          const exact::SinCos turn = exact::SinCosOf(position * frequencies[pair]);
+          cos[pair] = static_cast<float>(turn.cos);
+          sin[pair] = static_cast<float>(turn.sin);
+        }
+      }
+    }
+  });
 }
 
 Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const PagedKvView& kv) {
@@ -277,10 +301,9 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
   const LayerConfig& layer = config_.layers[layer_idx];
   const LayerWeights& weights = weights_.layers[layer_idx];
   const KvLayer& place = kv.layers[layer_idx];
-  const size_t element_bytes = ElementBytes(kv.type);
-  const size_t key_head_bytes = static_cast<size_t>(layer.key_dim) * kBlockSlots * element_bytes;
+  const size_t key_head_bytes = KvBytes(kv.type, static_cast<size_t>(layer.key_dim) * kBlockSlots);
   const size_t value_head_bytes =
-      static_cast<size_t>(layer.value_dim) * kBlockSlots * element_bytes;
+      KvBytes(kv.type, static_cast<size_t>(layer.value_dim) * kBlockSlots);
   std::atomic<bool> finite{true};
   std::atomic<bool> finite_queries{true};
 
@@ -301,39 +324,36 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
         {workspace_.rope_cos[layer.rope] + offset, workspace_.rope_sin[layer.rope] + offset});
   };
 
-  for (const KvSequence& sequence : input.sequences) {
-    const std::span<const int32_t> blocks = sequence.block_tables[place.group];
-    pool_.ParallelFor(sequence.num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        const size_t row = sequence.first_row + i;
-        const size_t position = sequence.first_position + i;
-        float* keys = workspace_.keys + row * layer.num_kv_heads * layer.key_dim;
-        const float* values = workspace_.values + row * layer.num_kv_heads * layer.value_dim;
-        float* queries = workspace_.queries + row * layer.num_heads * layer.key_dim;
-        turn(queries, layer.num_heads, weights.query_norm, row);
-        // A score that is not a number would pass for a large weight.
-        if (!kernels_.all_finite(queries, layer.num_heads * layer.key_dim)) finite_queries = false;
-        turn(keys, layer.num_kv_heads, weights.key_norm, row);
-        std::byte* block = kv.Block(blocks[position / kBlockSlots]);
-        const int slot = static_cast<int>(position % kBlockSlots);
-        for (int head = 0; head < layer.num_kv_heads; ++head) {
-          const bool stored =
-              kernels_.store_key(keys + static_cast<size_t>(head) * layer.key_dim, layer.key_dim,
-                                 kv.type, slot, block + place.key_offset + head * key_head_bytes) &
-              kernels_.store_value(values + static_cast<size_t>(head) * layer.value_dim,
-                                   layer.value_dim, kv.type, slot,
-                                   block + place.value_offset + head * value_head_bytes);
-          if (!stored) finite = false;
-        }
+  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
+    for (size_t row = begin; row < end; ++row) {
+      const int position = rows_[row].position;
+      const std::span<const int32_t> blocks =
+          input.sequences[rows_[row].sequence_idx].block_tables[place.group];
+      float* keys = workspace_.keys + row * layer.num_kv_heads * layer.key_dim;
+      const float* values = workspace_.values + row * layer.num_kv_heads * layer.value_dim;
+      float* queries = workspace_.queries + row * layer.num_heads * layer.key_dim;
+      turn(queries, layer.num_heads, weights.query_norm, row);
+      // A score that is not a number would pass for a large weight.
+      if (!kernels_.all_finite(queries, layer.num_heads * layer.key_dim)) finite_queries = false;
+      turn(keys, layer.num_kv_heads, weights.key_norm, row);
+      std::byte* block = kv.Block(blocks[position / kBlockSlots]);
+      const int slot = position % kBlockSlots;
+      for (int head = 0; head < layer.num_kv_heads; ++head) {
+        const bool stored =
+            kernels_.store_key(keys + static_cast<size_t>(head) * layer.key_dim, layer.key_dim,
+                               kv.type, slot, block + place.key_offset + head * key_head_bytes) &
+            kernels_.store_value(values + static_cast<size_t>(head) * layer.value_dim,
+                                 layer.value_dim, kv.type, slot,
+                                 block + place.value_offset + head * value_head_bytes);
+        if (!stored) finite = false;
       }
-    });
-  }
+    }
+  });
   if (!finite_queries) return NotFinite("the queries");
   if (finite) return {};
   return MakeError(ErrorCode::kNumeric,
                    "layer {}: a key or value is not a number or too large for KV type {}{}",
-                   layer_idx, NameOf(kv.type),
-                   kv.type == KvType::kF16 ? "; --kv-type f32 holds larger values" : "");
+                   layer_idx, NameOf(kv.type), WiderTypes(kv.type));
 }
 
 void Decoder::Multiply(std::span<const Product> products, const float* rows, int num_rows) {

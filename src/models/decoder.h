@@ -50,8 +50,15 @@ class Decoder {
     const float* bias = nullptr;
   };
 
+  // Where a row of the step belongs.
+  struct Row {
+    int sequence_idx = 0;
+    int position = 0;
+  };
+
+  void PlaceRows(const ForwardInput& input);
   void Embed(const ForwardInput& input);
-  void PrepareRope(const ForwardInput& input);
+  void PrepareRope();
   Status AttentionHalf(int layer_idx, const ForwardInput& input, const PagedKvView& kv);
   Status FeedForwardHalf(int layer_idx);
   Status OutputLogits(const ForwardInput& input, std::span<float> logits);
@@ -85,6 +92,7 @@ class Decoder {
   Attention attention_;
   Workspace workspace_;
   std::vector<std::vector<double>> rope_frequencies_;  // [ropes][rotary_dim / 2]
+  std::vector<Row> rows_;                              // [num_rows_] of the step
   int num_rows_ = 0;                                   // of the step
   int layer_idx_ = 0;                                  // for messages
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "sampling/candidates.h"
@@ -76,15 +77,23 @@ int32_t DrawAmongAll(std::span<const float> logits, float highest,
   return static_cast<int32_t>(DrawIndex(weights, draw));
 }
 
+void Ban(std::span<const int32_t> banned, std::span<float> logits) {
+  for (const int32_t token : banned) {
+    if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
+    logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 }  // namespace
 
 Result<SampledToken> Sample(const SampleInput& input, SamplerScratch* scratch) {
   const SamplingParameters& parameters = input.parameters;
   QUIRE_ASSIGN_OR_RETURN(int32_t best, BestToken(input.logits));
   std::span<const float> logits = input.logits;
-  if (AdjustsLogits(parameters, input.history)) {
+  if (!input.banned.empty() || AdjustsLogits(parameters, input.history)) {
     scratch->logits.assign(logits.begin(), logits.end());
     AdjustLogits(parameters, input.history, scratch->logits);
+    Ban(input.banned, scratch->logits);
     logits = scratch->logits;
     QUIRE_ASSIGN_OR_RETURN(best, BestToken(logits));
   }

@@ -24,6 +24,8 @@ struct SampleInput {
   uint64_t seed = 0;                     // parameters.seed, or what RandomSeed() gave the request
   uint32_t choice = 0;                   // index of the answer among the request's n
   uint32_t position = 0;                 // of the sampled token in its sequence
+  // Ids that this draw cannot choose, whatever their logits; log_probs do not know of it.
+  std::span<const int32_t> banned{};
 };
 
 struct SampledToken {

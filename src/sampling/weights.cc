@@ -18,7 +18,7 @@ constexpr double kIntegerShift = 4503599627370496.0;   // 2^52
 constexpr double kLowest = -64.0;
 
 // round(e^x * 2^kWeightBits), kLowest <= x <= 0.
-inline uint64_t WeightOf(double x) {
+[[gnu::always_inline]] inline uint64_t WeightOf(double x) {
   const double shifted = x * kInverseLn2 + kRoundingShift;
   const double n = shifted - kRoundingShift;
   const double r = (x - n * kLn2High) - n * kLn2Low;
@@ -42,19 +42,49 @@ inline uint64_t WeightOf(double x) {
   return std::bit_cast<uint64_t>(scaled + kIntegerShift) - std::bit_cast<uint64_t>(kIntegerShift);
 }
 
+[[gnu::always_inline]] inline void WeighAll(const float* __restrict logits, size_t count,
+                                            double highest, double inverse_temperature,
+                                            uint64_t* __restrict weights) {
+  for (size_t i = 0; i < count; ++i) {
+    const double x = (static_cast<double>(logits[i]) - highest) * inverse_temperature;
+    weights[i] = WeightOf(x > kLowest ? x : kLowest);
+  }
+}
+
+using Weigh = void (*)(const float* logits, size_t count, double highest,
+                       double inverse_temperature, uint64_t* weights);
+
+void WeighPortably(const float* logits, size_t count, double highest, double inverse_temperature,
+                   uint64_t* weights) {
+  WeighAll(logits, count, highest, inverse_temperature, weights);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void WeighWithAvx2(const float* logits, size_t count, double highest,
+                                           double inverse_temperature, uint64_t* weights) {
+  WeighAll(logits, count, highest, inverse_temperature, weights);
+}
+
+Weigh FastestWeigh() { return __builtin_cpu_supports("avx2") ? WeighWithAvx2 : WeighPortably; }
+#else
+Weigh FastestWeigh() { return WeighPortably; }
+#endif
+
 }  // namespace
 
 void ComputeWeights(std::span<const float> logits, float highest, double inverse_temperature,
                     std::span<uint64_t> weights) {
   QUIRE_CHECK(logits.size() == weights.size(), "{} logits, {} weights", logits.size(),
               weights.size());
-  const double top = highest;
-  const float* __restrict source = logits.data();
-  uint64_t* __restrict target = weights.data();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const double x = (static_cast<double>(source[i]) - top) * inverse_temperature;
-    target[i] = WeightOf(x > kLowest ? x : kLowest);
-  }
+  static const Weigh weigh = FastestWeigh();
+  weigh(logits.data(), logits.size(), highest, inverse_temperature, weights.data());
+}
+
+void ComputeWeightsPortably(std::span<const float> logits, float highest,
+                            double inverse_temperature, std::span<uint64_t> weights) {
+  QUIRE_CHECK(logits.size() == weights.size(), "{} logits, {} weights", logits.size(),
+              weights.size());
+  WeighPortably(logits.data(), logits.size(), highest, inverse_temperature, weights.data());
 }
 
 uint64_t SumWeights(std::span<const uint64_t> weights) {

@@ -43,4 +43,11 @@ constexpr float Bf16ToF32(uint16_t half) {
   return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
 }
 
+// Nearest, ties to even. From 0x1.ffp127 on: infinity. NaN stays NaN.
+constexpr uint16_t F32ToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
 }  // namespace quire

@@ -2,8 +2,12 @@
 //
 // A block holds kBlockSlots consecutive tokens of one group of layers, keys and values. Inside a
 // block: [layer of the group][K | V][kv_head][...], and inside a head
-//   keys   [key_dim][kBlockSlots]    lanes are tokens: scores need no shuffles
-//   values [kBlockSlots][value_dim]  lanes are dimensions: weighted sums need no shuffles
+//   f16, bf16, f32
+//     keys   [key_dim][kBlockSlots]    lanes are tokens: scores need no shuffles
+//     values [kBlockSlots][value_dim]  lanes are dimensions: weighted sums need no shuffles
+//   q8_0
+//     keys   int8 [key_dim / 4][kBlockSlots][4], then scales f16 [key_dim / 32][kBlockSlots]
+//     values int8 [kBlockSlots][value_dim], then scales f16 [kBlockSlots][value_dim / 32]
 // The slot of a token at position p is p % kBlockSlots of entry p / kBlockSlots of its block table.
 #pragma once
 
@@ -11,14 +15,14 @@
 #include <cstdint>
 #include <span>
 
+#include "tensor/kv_type.h"
+
 namespace quire {
 
 inline constexpr int kBlockSlots = 16;
 
-enum class KvType : uint8_t { kF16, kF32 };
-
-constexpr size_t ElementBytes(KvType type) { return type == KvType::kF16 ? 2 : 4; }
-constexpr const char* NameOf(KvType type) { return type == KvType::kF16 ? "f16" : "f32"; }
+// An entry of a block table whose block was given back: every layer's window has left it behind.
+inline constexpr int32_t kNoBlock = -1;
 
 // Where one layer's keys and values lie inside a block of its group.
 struct KvLayer {
@@ -26,8 +30,8 @@ struct KvLayer {
   int num_kv_heads = 0;     // heads of keys and values
   int key_dim = 0;          // elements of a key per head
   int value_dim = 0;        // elements of a value per head
-  size_t key_offset = 0;    // bytes from the start of the block to K [kv_head][key_dim][16]
-  size_t value_offset = 0;  // bytes from the start of the block to V [kv_head][16][value_dim]
+  size_t key_offset = 0;    // bytes from the start of the block to the keys of head 0
+  size_t value_offset = 0;  // bytes from the start of the block to the values of head 0
 };
 
 // Every block of the pool. The memory outlives the view.
@@ -41,7 +45,8 @@ struct PagedKvView {
 };
 
 // The rows of one sequence inside a step: num_rows consecutive positions, whose keys and values are
-// written during the step, over the tokens already stored.
+// written during the step, over the tokens already stored. Entries that every window of the group
+// has left behind may be kNoBlock.
 struct KvSequence {
   int first_row = 0;  // of the step's activation rows
   int num_rows = 0;

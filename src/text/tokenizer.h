@@ -50,6 +50,9 @@ class Tokenizer {
   // tokens the pieces merge as if they were one text.
   virtual std::vector<TokenId> EncodePieces(std::span<const PromptPiece> pieces,
                                             bool add_special) const = 0;
+  // As EncodePieces with special tokens, for the rest of a prompt whose ids so far end in a token
+  // that is not a control token: nothing goes in front.
+  virtual std::vector<TokenId> EncodeRest(std::span<const PromptPiece> pieces) const = 0;
   // The bytes that the tokens stand for, in order. Control tokens give nothing unless
   // `with_control`, when they give their text; ids outside the vocabulary give nothing. The
   // SentencePiece dummy space in front of a text is removed, once, when the ids are a whole text.

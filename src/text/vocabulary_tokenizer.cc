@@ -72,11 +72,20 @@ std::vector<TokenId> VocabularyTokenizer::Encode(std::string_view text,
     text = replaced;
   }
   const Stretch whole{text.size(), options.parse_special};
-  return EncodeStretches(text, {&whole, 1}, options.add_special);
+  return EncodeStretches(text, {&whole, 1}, options.add_special ? Extent::kWhole : Extent::kPlain);
 }
 
 std::vector<TokenId> VocabularyTokenizer::EncodePieces(std::span<const PromptPiece> pieces,
                                                        bool add_special) const {
+  return EncodePieces(pieces, add_special ? Extent::kWhole : Extent::kPlain);
+}
+
+std::vector<TokenId> VocabularyTokenizer::EncodeRest(std::span<const PromptPiece> pieces) const {
+  return EncodePieces(pieces, Extent::kRest);
+}
+
+std::vector<TokenId> VocabularyTokenizer::EncodePieces(std::span<const PromptPiece> pieces,
+                                                       Extent extent) const {
   std::string text;
   std::vector<Stretch> stretches;
   for (const PromptPiece& piece : pieces) {
@@ -86,15 +95,15 @@ std::vector<TokenId> VocabularyTokenizer::EncodePieces(std::span<const PromptPie
     }
     stretches.back().end = text.size();
   }
-  return EncodeStretches(text, stretches, add_special);
+  return EncodeStretches(text, stretches, extent);
 }
 
 std::vector<TokenId> VocabularyTokenizer::EncodeStretches(std::string_view text,
                                                           std::span<const Stretch> stretches,
-                                                          bool add_special) const {
+                                                          Extent extent) const {
   std::vector<TokenId> ids;
   size_t text_begin = 0;
-  bool starts_run = true;
+  bool starts_run = extent != Extent::kRest;
   const auto encode_until = [&](size_t end) {
     if (end > text_begin) {
       EncodeText(text.substr(text_begin, end - text_begin), starts_run, ids);
@@ -128,10 +137,12 @@ std::vector<TokenId> VocabularyTokenizer::EncodeStretches(std::string_view text,
   }
   encode_until(text.size());
 
-  if (add_special) {
+  if (extent == Extent::kWhole && adds_bos_) {
     const bool has_bos = !ids.empty() && ids.front() == vocabulary_.bos;
-    if (adds_bos_ && !has_bos) ids.insert(ids.begin(), vocabulary_.bos);
-    if (vocabulary_.add_eos && vocabulary_.eos >= 0) ids.push_back(vocabulary_.eos);
+    if (!has_bos) ids.insert(ids.begin(), vocabulary_.bos);
+  }
+  if (extent != Extent::kPlain && vocabulary_.add_eos && vocabulary_.eos >= 0) {
+    ids.push_back(vocabulary_.eos);
   }
   return ids;
 }

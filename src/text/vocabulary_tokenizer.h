@@ -22,6 +22,7 @@ class VocabularyTokenizer : public Tokenizer {
   std::vector<TokenId> Encode(std::string_view text, const EncodeOptions& options) const override;
   std::vector<TokenId> EncodePieces(std::span<const PromptPiece> pieces,
                                     bool add_special) const override;
+  std::vector<TokenId> EncodeRest(std::span<const PromptPiece> pieces) const override;
   std::string Decode(std::span<const TokenId> ids, bool with_control) const override;
   std::string TokenBytes(TokenId id, bool with_control) const override;
 
@@ -55,9 +56,13 @@ class VocabularyTokenizer : public Tokenizer {
     bool from_template = false;
   };
 
+  // A text with special tokens around it, without, or the rest of one that has them.
+  enum class Extent : uint8_t { kWhole, kPlain, kRest };
+
   bool Contains(TokenId id) const { return id >= 0 && id < num_tokens(); }
+  std::vector<TokenId> EncodePieces(std::span<const PromptPiece> pieces, Extent extent) const;
   std::vector<TokenId> EncodeStretches(std::string_view text, std::span<const Stretch> stretches,
-                                       bool add_special) const;
+                                       Extent extent) const;
 
   Vocabulary vocabulary_;
   TokenIndex index_;

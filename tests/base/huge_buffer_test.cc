@@ -42,6 +42,24 @@ TEST(HugeBuffer, MoreThanTheAddressSpaceIsRefusedWithTheBytesAskedFor) {
   }
 }
 
+TEST(HugeBuffer, DecommitGivesBackThePagesThatLieWhollyInside) {
+  const size_t page = HugeBuffer::page_bytes();
+  HugeBuffer buffer = HugeBuffer::Allocate(4 * page).value();
+  std::ranges::fill(buffer.bytes(), std::byte{7});
+  buffer.Decommit(page - 1, 2 * page);  // of page 0 the last byte, of page 2 all but the last
+  EXPECT_EQ(buffer.data()[page - 1], std::byte{7});
+  EXPECT_EQ(buffer.data()[page], std::byte{0});
+  EXPECT_EQ(buffer.data()[2 * page - 1], std::byte{0});
+  EXPECT_EQ(buffer.data()[2 * page], std::byte{7});
+  buffer.Decommit(3 * page, page);
+  EXPECT_EQ(buffer.data()[4 * page - 1], std::byte{0});
+}
+
+TEST(HugeBufferDeathTest, DecommitBeyondTheEndEndsTheProcess) {
+  HugeBuffer buffer = HugeBuffer::Allocate(100).value();
+  EXPECT_DEATH(buffer.Decommit(50, 51), "broken invariant");
+}
+
 TEST(HugeBuffer, MovesHandOverTheMemory) {
   HugeBuffer first = HugeBuffer::Allocate(100).value();
   std::byte* data = first.data();

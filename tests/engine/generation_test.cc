@@ -28,21 +28,21 @@ class GenerationTest : public ::testing::Test {
 
   std::filesystem::path Path() const { return directory_.path() / "rig.gguf"; }
 
-  static GenerationResult Run(Engine& engine, std::vector<int32_t> prompt,
-                              GenerationOptions options, std::string* streamed = nullptr) {
-    options.sampling.temperature = 0;
-    Sequence sequence = engine.NewSequence();
-    sequence.SetTokens(prompt);
+  // The one answer, by the best token each time.
+  static Choice Run(Engine& engine, std::vector<int32_t> prompt, Request request,
+                    std::string* streamed = nullptr) {
+    request.prompt = std::move(prompt);
+    request.sampling.temperature = 0;
     GenerationHooks hooks;
     if (streamed != nullptr) {
       hooks.on_text = [streamed](std::string_view text) { *streamed += text; };
     }
-    auto result = Generate(engine, sequence, options, hooks);
+    auto result = Generate(engine, std::move(request), hooks);
     if (!result.ok()) {
       ADD_FAILURE() << result.error().message;
       return {};
     }
-    return std::move(result).value();
+    return std::move(result->choices[0]);
   }
 
   ScratchDirectory directory_;
@@ -56,8 +56,7 @@ TEST_F(GenerationTest, AStopStringSpreadOverTokensIsNeverShown) {
   ASSERT_NE(engine, nullptr);
   std::string streamed;
   // After x comes al, pha be, ta gam, ma: the text "alpha beta gamma".
-  const GenerationResult result =
-      Run(*engine, {5}, {.max_tokens = 10, .stops = {"beta gamma"}}, &streamed);
+  const Choice result = Run(*engine, {5}, {.max_tokens = 10, .stops = {"beta gamma"}}, &streamed);
   EXPECT_EQ(result.text, "alpha ");
   EXPECT_EQ(streamed, "alpha ");
   EXPECT_EQ(result.finish_reason, FinishReason::kStop);
@@ -66,7 +65,7 @@ TEST_F(GenerationTest, AStopStringSpreadOverTokensIsNeverShown) {
 TEST_F(GenerationTest, EachEndHasItsReason) {
   const auto engine = Scripted({{"<end>", true}, {"a"}, {"b"}, {"c"}}, {0, 2, 3, 0});
   ASSERT_NE(engine, nullptr);
-  const GenerationResult ended = Run(*engine, {1}, {.max_tokens = 10});
+  const Choice ended = Run(*engine, {1}, {.max_tokens = 10});
   EXPECT_EQ(ended.finish_reason, FinishReason::kStop);
   EXPECT_EQ(ended.text, "bc");
   EXPECT_EQ(ended.tokens, (std::vector<int32_t>{2, 3, 0}));
@@ -78,9 +77,7 @@ TEST_F(GenerationTest, EachEndHasItsReason) {
 TEST_F(GenerationTest, EndOfTextCanBeIgnored) {
   const auto engine = Scripted({{"<end>", true}, {"a"}, {"b"}}, {1, 0, 2});
   ASSERT_NE(engine, nullptr);
-  const GenerationResult result =
-      Run(*engine, {1},
-          {.max_tokens = 4, .stops = {}, .stop_token_ids = {}, .ignore_end_of_text = true});
+  const Choice result = Run(*engine, {1}, {.max_tokens = 4, .ignore_end_of_text = true});
   EXPECT_EQ(result.tokens, (std::vector<int32_t>{0, 1, 0, 1}));
   EXPECT_EQ(result.text, "aa");
 }
@@ -99,7 +96,7 @@ TEST_F(GenerationTest, ATokenWithoutTextIsPassedOver) {
   // Row 4 of the embedding has no token: vocabularies are padded.
   const auto engine = Scripted({{"<end>", true}, {"a"}, {"b"}}, {0, 4, 0}, /*rows=*/6);
   ASSERT_NE(engine, nullptr);
-  const GenerationResult result = Run(*engine, {1}, {.max_tokens = 2});
+  const Choice result = Run(*engine, {1}, {.max_tokens = 2});
   EXPECT_EQ(result.tokens[0], 4);
   EXPECT_EQ(result.tokens.size(), 2u);
 }
@@ -108,14 +105,13 @@ TEST_F(GenerationTest, AFullContextEndsTheAnswerAndALongerPromptIsRefused) {
   testing::WriteCountModel(Path(), 16, 256);
   const auto engine = testing::MakeTestEngine(Path());
   ASSERT_NE(engine, nullptr);
-  const GenerationOptions options{
-      .max_tokens = -1, .stops = {}, .stop_token_ids = {}, .ignore_end_of_text = true};
+  const Request options{.max_tokens = -1, .ignore_end_of_text = true};
   EXPECT_EQ(Run(*engine, std::vector<int32_t>(255, 1), options).tokens.size(), 1u);
   EXPECT_EQ(Run(*engine, std::vector<int32_t>(200, 1), options).tokens.size(), 56u);
   for (const size_t count : {256u, 257u, 5000u}) {
-    Sequence sequence = engine->NewSequence();
-    sequence.SetTokens(std::vector<int32_t>(count, 1));
-    const auto result = Generate(*engine, sequence, options, {});
+    Request request = options;
+    request.prompt.assign(count, 1);
+    const auto result = Generate(*engine, request);
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code, ErrorCode::kContextLength);
     EXPECT_NE(result.error().message.find(std::to_string(count)), std::string::npos);
@@ -128,7 +124,7 @@ TEST_F(GenerationTest, EveryStoredEntryIsAttendedOnce) {
   const auto engine = testing::MakeTestEngine(Path());
   ASSERT_NE(engine, nullptr);
   const auto scores = [&](std::vector<int32_t> tokens) {
-    std::vector<float> rows = testing::AllLogits(*engine, tokens);
+    std::vector<float> rows = testing::AllLogits(engine->runner(), tokens);
     return std::vector<float>(rows.end() - 16, rows.end());
   };
   // Logits are 10 times the share of the counts' length: 1,1,1,2 gives 3 / sqrt(10), 1 / sqrt(10).
@@ -152,42 +148,33 @@ TEST_F(GenerationTest, ThePromptsEntriesAndTheSampledOnesButOneAreStored) {
   testing::WriteCountModel(Path(), 16, 256);
   const auto engine = testing::MakeTestEngine(Path());
   ASSERT_NE(engine, nullptr);
-  Sequence sequence = engine->NewSequence();
-  sequence.SetTokens(std::vector<int32_t>{1, 2, 3, 4});
-  std::vector<StepRecord> steps;
-  const GenerationHooks hooks{
-      .on_text = {},
-      .on_step =
-          [&](const StepRecord& step, const Sequence& at, std::optional<int32_t> token) {
-            EXPECT_TRUE(token.has_value());
-            EXPECT_EQ(at.num_computed(), at.num_tokens() - 1);
-            steps.push_back(step);
-          },
-      .interrupted = {}};
-  GenerationOptions options{
-      .max_tokens = 5, .stops = {}, .stop_token_ids = {}, .ignore_end_of_text = true};
-  options.sampling.temperature = 0;
-  ASSERT_TRUE(Generate(*engine, sequence, options, hooks).ok());
-  EXPECT_EQ(sequence.num_computed(), 4 + 5 - 1);
+  std::vector<StepItem> steps;
+  engine->SetStepObserver([&](const StepReport& report) {
+    ASSERT_EQ(report.items.size(), 1u);
+    EXPECT_EQ(report.logits.size(), 1u);
+    const SequenceId id = report.items[0].sequence;
+    EXPECT_EQ(engine->batch().num_computed(id),
+              static_cast<int>(engine->batch().tokens(id).size()));
+    steps.push_back(report.items[0]);
+  });
+  Request request = testing::GreedyRequest({1, 2, 3, 4}, 5);
+  request.ignore_end_of_text = true;
+  ASSERT_TRUE(Generate(*engine, request).ok());
   ASSERT_EQ(steps.size(), 5u);
   EXPECT_EQ(steps[0].num_tokens, 4);
-  EXPECT_EQ(steps[4].first_position, 7);
+  EXPECT_EQ(steps[4].num_tokens, 1);
+  EXPECT_EQ(steps[4].first_position, 7);  // 4 + 5 - 1 entries in all
 }
 
 TEST_F(GenerationTest, AnAnswerIsInterruptedBetweenSteps) {
   const auto engine = Scripted({{"<end>", true}, {"a"}, {"b"}}, {0, 2, 1});
   ASSERT_NE(engine, nullptr);
-  Sequence sequence = engine->NewSequence();
-  sequence.SetTokens(std::vector<int32_t>{1});
   int asked = 0;
-  const GenerationHooks hooks{
-      .on_text = {}, .on_step = {}, .interrupted = [&] { return ++asked > 3; }};
-  GenerationOptions options;
-  options.sampling.temperature = 0;
-  const auto result = Generate(*engine, sequence, options, hooks);
+  const GenerationHooks hooks{.interrupted = [&] { return ++asked > 3; }};
+  const auto result = Generate(*engine, testing::GreedyRequest({1}), hooks);
   ASSERT_TRUE(result.ok());
-  EXPECT_EQ(result->finish_reason, FinishReason::kInterrupted);
-  EXPECT_EQ(result->text, "bab");
+  EXPECT_EQ(result->choices[0].finish_reason, FinishReason::kAborted);
+  EXPECT_EQ(result->choices[0].text, "bab");
 }
 
 TEST_F(GenerationTest, PenaltiesLookAtPromptAndAnswer) {
@@ -196,7 +183,7 @@ TEST_F(GenerationTest, PenaltiesLookAtPromptAndAnswer) {
                             std::vector<std::vector<float>>(4, {-9, 2.0f, 1.9f, 1.5f}));
   const auto engine = testing::MakeTestEngine(Path());
   ASSERT_NE(engine, nullptr);
-  GenerationOptions options{.max_tokens = 3};
+  Request options{.max_tokens = 3};
   options.sampling.repetition_penalty = 1.5f;
   // a is penalised by the prompt, then b and c by the answer: a, b and c stand at 1.33, 1.27, 1.
   EXPECT_EQ(Run(*engine, {1}, options).text, "bca");
@@ -205,12 +192,10 @@ TEST_F(GenerationTest, PenaltiesLookAtPromptAndAnswer) {
 TEST_F(GenerationTest, WrongRequestsAreRefusedByName) {
   const auto engine = Scripted({{"<end>", true}, {"a"}}, {1, 1});
   ASSERT_NE(engine, nullptr);
-  Sequence sequence = engine->NewSequence();
-  EXPECT_EQ(Generate(*engine, sequence, {}, {}).error().code, ErrorCode::kInvalidArgument);
-  sequence.SetTokens(std::vector<int32_t>{1});
-  EXPECT_NE(Generate(*engine, sequence, {.max_tokens = 0}, {}).error().message.find("max_tokens"),
+  EXPECT_EQ(Generate(*engine, {}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(Generate(*engine, {.prompt = {1}, .max_tokens = 0}).error().message.find("max_tokens"),
             std::string::npos);
-  EXPECT_FALSE(Generate(*engine, sequence, {.stops = {""}}, {}).ok());
+  EXPECT_FALSE(Generate(*engine, {.prompt = {1}, .stops = {""}}).ok());
 }
 
 }  // namespace

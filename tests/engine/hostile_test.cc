@@ -24,15 +24,10 @@ constexpr long kMostPeakKib = 400 * 1024;
 
 // Makes an engine and an answer of four tokens. The error, or "ran".
 std::string Use(const std::filesystem::path& path,
-                const EngineOptions& options = {.num_threads = 2}) {
-  const auto engine = Engine::Create(path, options);
+                const RunnerOptions& options = {.num_threads = 2}) {
+  const auto engine = Engine::Create(path, {.runner = options});
   if (!engine.ok()) return engine.error().message;
-  Sequence sequence = (*engine)->NewSequence();
-  sequence.Append(0);
-  sequence.Append((*engine)->vocab_size() - 1);
-  GenerationOptions request{.max_tokens = 4};
-  request.sampling.temperature = 0;
-  const auto result = Generate(**engine, sequence, request, {});
+  const auto result = Generate(**engine, GreedyRequest({0, (*engine)->vocab_size() - 1}, 4));
   return result.ok() ? "ran" : result.error().message;
 }
 

@@ -54,19 +54,19 @@ TEST_F(LogitsFileTest, HugeSizesInTheHeaderAreRefused) {
 }
 
 TEST_F(LogitsFileTest, AModelDoesNotDivergeFromItself) {
-  const auto engine = testing::MakeTestEngine(testing::TinyModel("tiny-llama"));
-  ASSERT_NE(engine, nullptr);
+  const auto runner = testing::MakeTestRunner(testing::TinyModel("tiny-llama"));
+  ASSERT_NE(runner, nullptr);
   std::vector<int32_t> tokens(100);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 37 % 300);
   const auto saved = MeasurePerplexity(
-      *engine, tokens, {.window = 32, .max_windows = 0, .save_logits = path_, .compare_logits = {}},
+      *runner, tokens, {.window = 32, .max_windows = 0, .save_logits = path_, .compare_logits = {}},
       {});
   ASSERT_TRUE(saved.ok()) << saved.error().message;
   EXPECT_EQ(saved->num_windows, 3);
   EXPECT_EQ(saved->num_scored, 3 * 15);
   EXPECT_GT(saved->perplexity, 1);
   const auto compared = MeasurePerplexity(
-      *engine, tokens, {.window = 32, .max_windows = 2, .save_logits = {}, .compare_logits = path_},
+      *runner, tokens, {.window = 32, .max_windows = 2, .save_logits = {}, .compare_logits = path_},
       {});
   ASSERT_TRUE(compared.ok()) << compared.error().message;
   EXPECT_NEAR(compared->mean_divergence, 0, 1e-12);
@@ -74,7 +74,7 @@ TEST_F(LogitsFileTest, AModelDoesNotDivergeFromItself) {
   // Other tokens are another text.
   tokens[3] = 5;
   EXPECT_FALSE(MeasurePerplexity(
-                   *engine, tokens,
+                   *runner, tokens,
                    {.window = 32, .max_windows = 2, .save_logits = {}, .compare_logits = path_}, {})
                    .ok());
 }

@@ -35,22 +35,18 @@ std::vector<int32_t> TokensOf(const boost::json::object& sequence, int64_t vocab
 
 class OracleTest : public ::testing::TestWithParam<std::string> {};
 
-double LargestDifference(Engine& engine, const boost::json::object& golden_sequence) {
-  const std::vector<int32_t> tokens = TokensOf(golden_sequence, engine.vocab_size());
-  Sequence sequence = engine.NewSequence();
-  sequence.SetTokens(tokens);
-  double largest = 0;
+double LargestDifference(ModelRunner& runner, const boost::json::object& golden_sequence) {
+  const std::vector<int32_t> tokens = TokensOf(golden_sequence, runner.vocab_size());
+  std::vector<int> positions;
   for (const auto& golden : golden_sequence.at("positions").as_array()) {
-    // Up to the position of interest in chunks, that one with its logits.
-    const int position = golden.at("position").to_number<int>();
-    while (sequence.num_computed() < position) {
-      const int count = std::min(512, position - sequence.num_computed());
-      const Status status = engine.ComputeRows(sequence, count, 0, {});
-      if (!status.ok()) ADD_FAILURE() << status.error().message;
-    }
-    std::vector<float> row(engine.vocab_size());
-    const Status status = engine.ComputeRows(sequence, 1, 1, row);
-    if (!status.ok()) ADD_FAILURE() << status.error().message;
+    positions.push_back(golden.at("position").to_number<int>());
+  }
+  const std::vector<float> logits = testing::LogitsAt(runner, tokens, positions);
+  double largest = 0;
+  size_t first = 0;
+  for (const auto& golden : golden_sequence.at("positions").as_array()) {
+    const auto row = std::span(logits).subspan(first, runner.vocab_size());
+    first += row.size();
     for (const auto& entry : golden.at("top").as_array()) {
       const auto result = ComputeLogProbs(row, 0, entry.at(0).to_number<int32_t>());
       if (!result.ok()) ADD_FAILURE() << result.error().message;
@@ -64,11 +60,11 @@ double LargestDifference(Engine& engine, const boost::json::object& golden_seque
 void CompareWithGoldens(const std::string& name, KvType kv_type, double tolerance) {
   const auto golden = boost::json::parse(
       ReadFile(std::string(QUIRE_TESTS_DIR) + "/golden/logprobs/" + name + ".json"));
-  const auto engine = testing::MakeTestEngine(testing::TinyModel(name), {.kv_type = kv_type});
-  ASSERT_NE(engine, nullptr);
+  const auto runner = testing::MakeTestRunner(testing::TinyModel(name), {.kv_type = kv_type});
+  ASSERT_NE(runner, nullptr);
   size_t num_sequences = 0;
   for (const auto& sequence : golden.at("sequences").as_array()) {
-    EXPECT_LT(LargestDifference(*engine, sequence.as_object()), tolerance)
+    EXPECT_LT(LargestDifference(*runner, sequence.as_object()), tolerance)
         << "sequence " << num_sequences;
     ++num_sequences;
   }

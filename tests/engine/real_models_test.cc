@@ -31,14 +31,12 @@ class RealModelTest : public ::testing::TestWithParam<RealModel> {
   }
 
   std::vector<int32_t> Continue(Engine& engine, int max_tokens) {
-    Sequence sequence = engine.NewSequence();
-    sequence.SetTokens(engine.model().tokenizer().Encode(GetParam().prompt, {}));
-    GenerationOptions options{.max_tokens = max_tokens};
-    options.sampling.temperature = 0;
-    auto result = Generate(engine, sequence, options, {});
+    auto result =
+        Generate(engine, testing::GreedyRequest(
+                             engine.model().tokenizer().Encode(GetParam().prompt, {}), max_tokens));
     EXPECT_TRUE(result.ok()) << result.error().message;
-    text_ = result->text;
-    return result->tokens;
+    text_ = result->choices[0].text;
+    return result->choices[0].tokens;
   }
 
   std::filesystem::path path_;
@@ -46,25 +44,27 @@ class RealModelTest : public ::testing::TestWithParam<RealModel> {
 };
 
 TEST_P(RealModelTest, ContinuesSensiblyAndAlwaysTheSame) {
-  const auto engine = testing::MakeTestEngine(path_, {.num_threads = 2});
+  const auto engine = testing::MakeTestEngine(path_, {.runner = {.num_threads = 2}});
   ASSERT_NE(engine, nullptr);
   const std::vector<int32_t> expected = Continue(*engine, 16);
   EXPECT_NE(text_.find(GetParam().answer), std::string::npos) << text_;
   const auto avx2 = testing::MakeTestEngine(
-      path_, {.kernels = std::string(AvailableKernels()[AvailableKernels().size() / 2]->name),
-              .num_threads = 5,
-              .prefill_chunk = 3});
+      path_,
+      {.runner = {.kernels = std::string(AvailableKernels()[AvailableKernels().size() / 2]->name),
+                  .num_threads = 5},
+       .scheduler = {.max_batched_tokens = 3}});
   ASSERT_NE(avx2, nullptr);
   EXPECT_EQ(Continue(*avx2, 16), expected);
   // The plain program takes seconds a token.
-  const auto reference = testing::MakeTestEngine(path_, {.kernels = "reference", .num_threads = 2});
+  const auto reference =
+      testing::MakeTestEngine(path_, {.runner = {.kernels = "reference", .num_threads = 2}});
   ASSERT_NE(reference, nullptr);
   EXPECT_EQ(Continue(*reference, 1)[0], expected[0]);
 }
 
 TEST_P(RealModelTest, PredictsWhatTheFloat32OracleDoes) {
-  const auto engine = testing::MakeTestEngine(path_, {.num_threads = 2, .context_length = 1024});
-  ASSERT_NE(engine, nullptr);
+  const auto runner = testing::MakeTestRunner(path_, {.num_threads = 2, .context_length = 1024});
+  ASSERT_NE(runner, nullptr);
   const auto golden = boost::json::parse(
       ReadFile(std::string(QUIRE_TESTS_DIR) + "/golden/logprobs/" + GetParam().golden));
   double divergence = 0;
@@ -74,12 +74,15 @@ TEST_P(RealModelTest, PredictsWhatTheFloat32OracleDoes) {
     for (const auto& token : golden_sequence.at("tokens").as_array()) {
       tokens.push_back(token.to_number<int32_t>());
     }
-    Sequence sequence = engine->NewSequence();
-    sequence.SetTokens(tokens);
-    std::vector<float> row(engine->vocab_size());
+    std::vector<int> positions;
     for (const auto& position : golden_sequence.at("positions").as_array()) {
-      const int wanted = position.at("position").to_number<int>() + 1 - sequence.num_computed();
-      ASSERT_TRUE(engine->ComputeRows(sequence, wanted, 1, row).ok());
+      positions.push_back(position.at("position").to_number<int>());
+    }
+    const std::vector<float> logits = testing::LogitsAt(*runner, tokens, positions);
+    size_t first = 0;
+    for (const auto& position : golden_sequence.at("positions").as_array()) {
+      const auto row = std::span(logits).subspan(first, runner->vocab_size());
+      first += row.size();
       for (const auto& entry : position.at("top").as_array()) {
         const double expected = entry.at(1).to_number<double>();
         const auto got = ComputeLogProbs(row, 0, entry.at(0).to_number<int32_t>());

@@ -21,36 +21,34 @@ class SmolLm2Test : public ::testing::Test {
     }
   }
 
-  static std::unique_ptr<Engine> Make(EngineOptions options) {
-    return testing::MakeTestEngine(testing::CachedModel(kFile), options);
+  static std::unique_ptr<Engine> Make(RunnerOptions options, int chunk = 512) {
+    return testing::MakeTestEngine(testing::CachedModel(kFile),
+                                   {.runner = options, .scheduler = {.max_batched_tokens = chunk}});
   }
 
-  static GenerationResult Answer(Engine& engine, bool use_kv_cache = true, int max_tokens = 24) {
-    auto conversation = Conversation::Create(engine.model());
-    EXPECT_TRUE(conversation.ok());
-    conversation->Add({"user", "Why is the sky blue?"});
-    Sequence sequence = engine.NewSequence();
-    sequence.SetTokens(conversation->Prompt().value());
-    GenerationOptions options{.max_tokens = max_tokens};
-    options.sampling.temperature = 0;
-    options.use_kv_cache = use_kv_cache;
-    auto result = Generate(engine, sequence, options, {});
+  static Choice Answer(Engine& engine, bool use_kv_cache = true, int max_tokens = 24) {
+    const auto pieces =
+        RenderChat(engine.model(), std::vector<Message>{{"user", "Why is the sky blue?"}});
+    EXPECT_TRUE(pieces.ok());
+    Request request = testing::GreedyRequest(engine.EncodePrompt(*pieces, ""), max_tokens);
+    request.use_kv_cache = use_kv_cache;
+    auto result = Generate(engine, request);
     EXPECT_TRUE(result.ok()) << result.error().message;
-    return std::move(result).value();
+    return std::move(result->choices[0]);
   }
 };
 
 TEST_F(SmolLm2Test, AnswersSensibly) {
   const auto engine = Make({.num_threads = 2});
-  const GenerationResult result = Answer(*engine, /*use_kv_cache=*/true, 60);
+  const Choice result = Answer(*engine, /*use_kv_cache=*/true, 60);
   EXPECT_NE(result.text.find("scatter"), std::string::npos) << result.text;
 }
 
 TEST_F(SmolLm2Test, TheAnswerDependsOnNothingButThePrompt) {
   const auto engine = Make({.num_threads = 2});
   const std::vector<int32_t> expected = Answer(*engine).tokens;
-  EXPECT_EQ(Answer(*Make({.num_threads = 1, .prefill_chunk = 5})).tokens, expected);
-  EXPECT_EQ(Answer(*Make({.num_threads = 5, .prefill_chunk = 1})).tokens, expected);
+  EXPECT_EQ(Answer(*Make({.num_threads = 1}, 5)).tokens, expected);
+  EXPECT_EQ(Answer(*Make({.num_threads = 5}, 1)).tokens, expected);
   for (const KernelSet* set : AvailableKernels()) {
     if (set->name == "reference") continue;  // seconds a token; a short answer below
     EXPECT_EQ(Answer(*Make({.kernels = std::string(set->name), .num_threads = 2})).tokens, expected)
@@ -65,7 +63,7 @@ TEST_F(SmolLm2Test, TheAnswerDependsOnNothingButThePrompt) {
 
 TEST_F(SmolLm2Test, ThePackCacheGivesTheSameModelBack) {
   ScratchDirectory directory;
-  EngineOptions options{.num_threads = 2};
+  RunnerOptions options{.num_threads = 2};
   options.load.pack_directory = directory.path() / "packs";
   std::vector<int32_t> first;
   Digest digest;
@@ -89,7 +87,7 @@ TEST_F(SmolLm2Test, ATruncatedFileIsRefusedWhereverItIsCut) {
   // From the end to the front, so that the file only ever shrinks: 200 places.
   for (int i = 200; i-- > 0;) {
     std::filesystem::resize_file(path, whole.size() * i / 200);
-    const auto engine = Engine::Create(path, {.num_threads = 1});
+    const auto engine = ModelRunner::Create(path, {.num_threads = 1});
     ASSERT_FALSE(engine.ok()) << i;
     EXPECT_NE(engine.error().message.find("cut.gguf"), std::string::npos);
   }

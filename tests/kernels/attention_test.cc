@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -12,12 +13,33 @@
 #include <string>
 #include <vector>
 
+#include "kernels/avx512/kernels.h"
 #include "tensor/float16.h"
 
 namespace quire {
 namespace {
 
+constexpr int kSpanBlocks = kSpanKeys / kBlockSlots;
+
+// Bytes of one head's keys, or values, in a block.
+size_t HeadBytes(KvType type, int dim) { return KvBytes(type, size_t{kBlockSlots} * dim); }
+
 const KernelSet& Reference() { return *AvailableKernels().front(); }
+
+// The sets of this processor, with both attentions of AVX-512 where it has VNNI.
+std::span<const KernelSet* const> Sets() {
+  static const std::vector<const KernelSet*> sets = [] {
+    std::vector<const KernelSet*> all(AvailableKernels().begin(), AvailableKernels().end());
+    if (all.back()->attend_span == avx512::AttendSpan) {
+      static KernelSet without_vnni = *all.back();
+      without_vnni.name = "avx512 without VNNI";
+      without_vnni.attend_span = avx512::AttendSpanWithoutVnni;
+      all.insert(all.end() - 1, &without_vnni);
+    }
+    return all;
+  }();
+  return sets;
+}
 
 std::vector<float> Normal(size_t n, uint32_t seed, float spread = 1.0f) {
   std::mt19937 random(seed);
@@ -56,9 +78,8 @@ class Fixture {
         keys_(Normal(static_cast<size_t>(num_tokens) * shape.num_kv_heads * shape.key_dim, 11)),
         values_(Normal(static_cast<size_t>(num_tokens) * shape.num_kv_heads * shape.value_dim, 12)),
         queries_(Normal(static_cast<size_t>(num_tokens) * shape.num_heads * shape.key_dim, 13)) {
-    const size_t element_bytes = ElementBytes(shape.type);
-    const size_t key_bytes = shape.num_kv_heads * shape.key_dim * kBlockSlots * element_bytes;
-    const size_t value_bytes = shape.num_kv_heads * shape.value_dim * kBlockSlots * element_bytes;
+    const size_t key_bytes = shape.num_kv_heads * HeadBytes(shape.type, shape.key_dim);
+    const size_t value_bytes = shape.num_kv_heads * HeadBytes(shape.type, shape.value_dim);
     layer_ = {.group = 1,
               .num_kv_heads = shape.num_kv_heads,
               .key_dim = shape.key_dim,
@@ -67,7 +88,7 @@ class Fixture {
               .value_offset = 64 + key_bytes};
     const size_t block_bytes = (64 + key_bytes + value_bytes + 63) / 64 * 64;
     const int num_blocks = (num_tokens + kBlockSlots - 1) / kBlockSlots + 3;
-    memory_.assign(num_blocks * block_bytes, std::byte{0xff});  // NaN in both types
+    memory_.assign(num_blocks * block_bytes, std::byte{0xff});  // NaN in every type
     kv_ = {.base = memory_.data(),
            .block_bytes = block_bytes,
            .type = shape.type,
@@ -93,20 +114,19 @@ class Fixture {
     for (int token = begin; token < end; ++token) {
       std::byte* block = kv_.Block(table_[token / kBlockSlots]);
       for (int head = 0; head < shape_.num_kv_heads; ++head) {
-        const size_t slots = head * kBlockSlots * ElementBytes(shape_.type);
-        EXPECT_TRUE(kernels.store_key(Key(token, head), shape_.key_dim, shape_.type,
-                                      token % kBlockSlots,
-                                      block + layer_.key_offset + slots * shape_.key_dim));
-        EXPECT_TRUE(kernels.store_value(Value(token, head), shape_.value_dim, shape_.type,
-                                        token % kBlockSlots,
-                                        block + layer_.value_offset + slots * shape_.value_dim));
+        EXPECT_TRUE(kernels.store_key(
+            Key(token, head), shape_.key_dim, shape_.type, token % kBlockSlots,
+            block + layer_.key_offset + head * HeadBytes(shape_.type, shape_.key_dim)));
+        EXPECT_TRUE(kernels.store_value(
+            Value(token, head), shape_.value_dim, shape_.type, token % kBlockSlots,
+            block + layer_.value_offset + head * HeadBytes(shape_.type, shape_.value_dim)));
       }
     }
   }
 
-  // Blocks before `token` that no later query may need are given to nobody.
-  void ForgetBlocksBefore(int token) {
-    for (int i = 0; i < token / kBlockSlots; ++i) table_[i] = -1000000000;
+  // Blocks that lie wholly before `token` are given back.
+  void ReleaseBlocksBefore(int token) {
+    for (int i = 0; i < token / kBlockSlots; ++i) table_[i] = kNoBlock;
   }
 
   // Rows begin..end - 1 in one step: [rows][num_heads * value_dim].
@@ -136,20 +156,45 @@ class Fixture {
     return out;
   }
 
-  // What the cache holds of x.
-  double Stored(float x) const { return shape_.type == KvType::kF16 ? F16ToF32(F32ToF16(x)) : x; }
+  // What the cache holds of a head [dim].
+  std::vector<double> Stored(const float* head, int dim) const {
+    std::vector<double> stored(head, head + dim);
+    if (shape_.type == KvType::kQ8_0) {
+      for (int i = 0; i < dim; ++i) {
+        const float scale = F16ToF32(F32ToF16(AbsMaxOfGroup(head, i) / 127.0f));
+        stored[i] = std::nearbyint(stored[i] / scale) * scale;
+      }
+    }
+    for (double& x : stored) {
+      const auto single = static_cast<float>(x);
+      if (shape_.type == KvType::kF16) x = F16ToF32(F32ToF16(single));
+      if (shape_.type == KvType::kBF16) x = Bf16ToF32(F32ToBf16(single));
+    }
+    return stored;
+  }
+
+  // The query as scores see it, scaled: q8_0 takes eight bits of it.
+  std::vector<double> ScaledQuery(int token, int head) {
+    std::vector<float> scaled(Query(token, head), Query(token, head) + shape_.key_dim);
+    for (float& x : scaled) x *= scale_;
+    std::vector<double> seen(scaled.begin(), scaled.end());
+    if (shape_.type != KvType::kQ8_0) return seen;
+    for (int i = 0; i < shape_.key_dim; ++i) {
+      const double absmax = AbsMaxOfGroup(scaled.data(), i);
+      seen[i] = std::nearbyint(seen[i] * 127.0 / absmax) * absmax / 127.0;
+    }
+    return seen;
+  }
 
   // Softmax attention of one row and head in double precision: [value_dim].
   std::vector<double> Naive(int token, int head) {
     const int kv_head = head / (shape_.num_heads / shape_.num_kv_heads);
     const int first = shape_.window > 0 ? std::max(0, token - shape_.window + 1) : 0;
+    const std::vector<double> query = ScaledQuery(token, head);
     std::vector<double> scores;
     for (int key = first; key <= token; ++key) {
-      double score = 0;
-      for (int d = 0; d < shape_.key_dim; ++d) {
-        score += double{Query(token, head)[d]} * Stored(Key(key, kv_head)[d]);
-      }
-      scores.push_back(score * scale_);
+      const std::vector<double> stored = Stored(Key(key, kv_head), shape_.key_dim);
+      scores.push_back(std::inner_product(query.begin(), query.end(), stored.begin(), 0.0));
     }
     const double maximum = *std::ranges::max_element(scores);
     std::vector<double> out(shape_.value_dim);
@@ -157,7 +202,8 @@ class Fixture {
     for (int key = first; key <= token; ++key) {
       const double weight = std::exp(scores[key - first] - maximum);
       sum += weight;
-      for (int d = 0; d < shape_.value_dim; ++d) out[d] += weight * Stored(Value(key, kv_head)[d]);
+      const std::vector<double> stored = Stored(Value(key, kv_head), shape_.value_dim);
+      for (int d = 0; d < shape_.value_dim; ++d) out[d] += weight * stored[d];
     }
     for (double& value : out) value /= sum;
     return out;
@@ -167,6 +213,13 @@ class Fixture {
   const Shape& shape() const { return shape_; }
 
  private:
+  static float AbsMaxOfGroup(const float* head, int i) {
+    const float* group = head + i / kKvScaleGroup * kKvScaleGroup;
+    float absmax = 0;
+    for (int j = 0; j < kKvScaleGroup; ++j) absmax = std::max(absmax, std::abs(group[j]));
+    return absmax;
+  }
+
   Shape shape_;
   int num_tokens_;
   float scale_ = 0.25f;
@@ -188,7 +241,10 @@ std::vector<Shape> Shapes() {
           {12, 2, 64, 64, KvType::kF16, 0},  {7, 1, 20, 37, KvType::kF16, 0},
           {14, 2, 32, 128, KvType::kF16, 0}, {4, 1, 48, 80, KvType::kF16, 100},
           {5, 5, 16, 7, KvType::kF32, 17},   {2, 1, 33, 130, KvType::kF32, 300},
-          {9, 3, 64, 64, KvType::kF16, 1},   {1, 1, 1, 1, KvType::kF16, 0}};
+          {9, 3, 64, 64, KvType::kF16, 1},   {1, 1, 1, 1, KvType::kF16, 0},
+          {6, 2, 80, 80, KvType::kBF16, 0},  {5, 1, 33, 21, KvType::kBF16, 60},
+          {4, 2, 32, 32, KvType::kQ8_0, 0},  {12, 2, 64, 96, KvType::kQ8_0, 0},
+          {7, 1, 96, 64, KvType::kQ8_0, 50}, {6, 1, 128, 128, KvType::kQ8_0, 0}};
 }
 
 std::string Describe(const Shape& shape) {
@@ -203,7 +259,7 @@ TEST(Attention, EverySetAndThreadCountGivesTheBitsOfTheReference) {
     Fixture fixture(shape, 290);
     fixture.Store(0, 290);
     const std::vector<float> expected = fixture.Attend(Reference(), 1, 0, 290);
-    for (const KernelSet* kernels : AvailableKernels()) {
+    for (const KernelSet* kernels : Sets()) {
       if (kernels == &Reference()) continue;
       SCOPED_TRACE(std::string(kernels->name));
       for (const int num_threads : {1, 2, 5}) {
@@ -219,7 +275,7 @@ TEST(Attention, IsCloseToASoftmaxInDoublePrecision) {
     SCOPED_TRACE(Describe(shape));
     Fixture fixture(shape, 290);
     fixture.Store(0, 290);
-    const std::vector<float> out = fixture.Attend(*AvailableKernels().back(), 2, 0, 290);
+    const std::vector<float> out = fixture.Attend(*Sets().back(), 2, 0, 290);
     for (const int token : {0, 1, 15, 16, 17, 127, 128, 129, 255, 256, 289}) {
       for (int head = 0; head < shape.num_heads; ++head) {
         const std::vector<double> expected = fixture.Naive(token, head);
@@ -237,7 +293,7 @@ TEST(Attention, IsCloseToASoftmaxInDoublePrecision) {
 TEST(Attention, ChunksAndSingleTokensEqualTheWholePromptBitForBit) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(Describe(shape));
-    const KernelSet& kernels = *AvailableKernels().back();
+    const KernelSet& kernels = *Sets().back();
     const int num_tokens = 280;
     Fixture whole(shape, num_tokens);
     whole.Store(0, num_tokens);
@@ -266,7 +322,7 @@ TEST(Attention, ABatchOfSequencesEqualsEachAlone) {
   const Shape shape{.num_heads = 6, .num_kv_heads = 2, .key_dim = 24, .value_dim = 40};
   Fixture fixture(shape, 300);
   fixture.Store(0, 300);
-  const KernelSet& kernels = *AvailableKernels().back();
+  const KernelSet& kernels = *Sets().back();
   // The same blocks, seen by sequences at different places: rows 0..2, 3 and 4..8 of a step.
   const auto sequence = [&](int first_row, int num_rows, int position) {
     return KvSequence{first_row, num_rows, position, fixture.tables()};
@@ -284,6 +340,57 @@ TEST(Attention, ABatchOfSequencesEqualsEachAlone) {
   EXPECT_TRUE(SameBits(fixture.AttendSequences(kernels, 1, {sequence(0, 5, 0)}, 4, 5), rows(4, 9)));
 }
 
+TEST(Attention, SharersOfAPrefixEqualEachAlone) {
+  std::mt19937 random(7);
+  const KernelSet& kernels = *Sets().back();
+  for (int round = 0; round < 60; ++round) {
+    const int num_kv_heads = 1 + static_cast<int>(random() % 2);
+    const int heads_per_kv = 1 + round % 7;
+    const Shape shape{.num_heads = num_kv_heads * heads_per_kv,
+                      .num_kv_heads = num_kv_heads,
+                      .key_dim = 32,
+                      .value_dim = 32,
+                      .type = kKvTypes[round % kKvTypes.size()],
+                      .window = round % 5 == 0 ? 300 : 0};
+    SCOPED_TRACE(fmt::format("round {}, {}", round, Describe(shape)));
+    constexpr int kNumTokens = 800;
+    Fixture fixture(shape, kNumTokens);
+    fixture.Store(0, kNumTokens);
+    // Sequences of two families, which part from them after some blocks; any block will do as any
+    // other, for keys do not know their position.
+    const std::span<const int32_t> stored = fixture.tables()[1].first(kNumTokens / kBlockSlots);
+    const int num_sequences = 2 + static_cast<int>(random() % 14);
+    std::vector<std::vector<int32_t>> tables;
+    std::vector<std::array<std::span<const int32_t>, 2>> groups(num_sequences);
+    std::vector<KvSequence> sequences;
+    int num_rows = 0;
+    for (int i = 0; i < num_sequences; ++i) {
+      std::vector<int32_t>& table = tables.emplace_back(stored.begin(), stored.end());
+      if (i % 3 == 0) std::ranges::reverse(table);
+      const auto parting = table.begin() + static_cast<int>(random() % table.size());
+      std::shuffle(parting, table.end(), random);
+    }
+    for (int i = 0; i < num_sequences; ++i) {
+      groups[i][1] = tables[i];
+      const int rows = round % 4 == 0 && i % 5 == 0 ? 9 : 1;
+      const int position = static_cast<int>(random() % (kNumTokens - rows));
+      sequences.push_back({num_rows, rows, position, groups[i]});
+      num_rows += rows;
+    }
+    const size_t width = static_cast<size_t>(shape.num_heads) * shape.value_dim;
+    const std::vector<float> batch =
+        fixture.AttendSequences(kernels, 1 + round % 3, sequences, 0, num_rows);
+    for (const KvSequence& sequence : sequences) {
+      KvSequence alone = sequence;
+      alone.first_row = 0;
+      const std::vector<float> expected =
+          fixture.AttendSequences(kernels, 1, {alone}, sequence.first_row, sequence.num_rows);
+      const auto begin = batch.begin() + static_cast<ptrdiff_t>(sequence.first_row * width);
+      ASSERT_TRUE(SameBits(expected, {begin, begin + static_cast<ptrdiff_t>(expected.size())}));
+    }
+  }
+}
+
 TEST(Attention, LongContextsMergeTheirSpansInOrderWhateverTheWaves) {
   // 40 spans of 8 key heads are more than one wave of partials.
   const Shape shape{.num_heads = 8, .num_kv_heads = 8, .key_dim = 4, .value_dim = 8};
@@ -291,7 +398,7 @@ TEST(Attention, LongContextsMergeTheirSpansInOrderWhateverTheWaves) {
   Fixture fixture(shape, num_tokens);
   fixture.Store(0, num_tokens);
   const std::vector<float> expected = fixture.Attend(Reference(), 1, num_tokens - 1, num_tokens);
-  for (const KernelSet* kernels : AvailableKernels()) {
+  for (const KernelSet* kernels : Sets()) {
     for (const int num_threads : {1, 3}) {
       EXPECT_TRUE(
           SameBits(expected, fixture.Attend(*kernels, num_threads, num_tokens - 1, num_tokens)));
@@ -301,18 +408,36 @@ TEST(Attention, LongContextsMergeTheirSpansInOrderWhateverTheWaves) {
   for (int d = 0; d < shape.value_dim; ++d) EXPECT_NEAR(expected[5 * 8 + d], naive[d], 5e-6);
 }
 
+// Attention dies on an entry of kNoBlock that it would read.
 TEST(Attention, AWindowNeverTouchesTheBlocksBeforeIt) {
-  const Shape shape{.key_dim = 16, .value_dim = 16, .window = 50};
-  Fixture fixture(shape, 400);
-  fixture.Store(0, 400);
-  const KernelSet& kernels = *AvailableKernels().back();
-  const std::vector<float> expected = fixture.Attend(kernels, 1, 380, 400);
-  fixture.ForgetBlocksBefore(380 - 50 + 1);
-  EXPECT_TRUE(SameBits(expected, fixture.Attend(kernels, 2, 380, 400)));
+  for (const KvType type : kKvTypes) {
+    for (const int window : {1, 17, 50, 128, 200}) {
+      const Shape shape{.key_dim = 32, .value_dim = 32, .type = type, .window = window};
+      SCOPED_TRACE(Describe(shape));
+      Fixture fixture(shape, 400);
+      fixture.Store(0, 400);
+      const KernelSet& kernels = *Sets().back();
+      // A chunk, and then single tokens across the start of a block.
+      for (const auto& [begin, end] : std::vector<std::pair<int, int>>{
+               {300, 380}, {380, 381}, {383, 384}, {384, 385}, {399, 400}}) {
+        const std::vector<float> expected = fixture.Attend(kernels, 1, begin, end);
+        fixture.ReleaseBlocksBefore(begin - window + 1);
+        ASSERT_TRUE(SameBits(expected, fixture.Attend(kernels, 2, begin, end))) << begin;
+      }
+    }
+  }
+}
+
+TEST(AttentionDeathTest, AHoleThatIsAttendedIsABug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Fixture fixture({.window = 50}, 200);
+  fixture.Store(0, 200);
+  fixture.ReleaseBlocksBefore(176);
+  EXPECT_DEATH(fixture.Attend(Reference(), 1, 199, 200), "block 9 is attended and not there");
 }
 
 TEST(Attention, AKeyThatStandsOutIsTheOnlyOneSeen) {
-  for (const KernelSet* kernels : AvailableKernels()) {
+  for (const KernelSet* kernels : Sets()) {
     const Shape shape{.num_heads = 1, .num_kv_heads = 1, .key_dim = 2, .value_dim = 3};
     Fixture fixture(shape, 200);
     for (int token = 0; token < 200; ++token) {
@@ -352,14 +477,37 @@ SpanResult AttendSpan(const KernelSet& kernels, AttentionSpanJob job) {
   return result;
 }
 
+// Rows [num_queries][key_dim] as bytes.
+struct QuantizedQueries {
+  std::vector<int8_t> quants;
+  std::vector<float> scales;
+  std::vector<float> scaled_sums;
+  std::vector<int32_t> negated_sums;
+  QuantizedRows rows;
+
+  QuantizedQueries(const std::vector<float>& queries, int num_queries)
+      : quants(queries.size()),
+        scales(queries.size() / kGroupColumns),
+        scaled_sums(scales.size()),
+        negated_sums(2 * scales.size()) {
+    if (queries.empty()) return;
+    const int key_dim = static_cast<int>(queries.size()) / num_queries;
+    rows = {num_queries,        key_dim, quants.data(), scales.data(), scaled_sums.data(),
+            negated_sums.data()};
+    EXPECT_TRUE(Reference().quantize_rows(queries.data(), key_dim, &rows));
+  }
+};
+
 TEST(AttendSpan, AnyMixOfKeyRangesIsTheSameInEverySet) {
   std::mt19937 random(3);
-  for (int round = 0; round < 150; ++round) {
-    const KvType type = round % 3 == 0 ? KvType::kF32 : KvType::kF16;
+  for (int round = 0; round < 300; ++round) {
+    const KvType type = kKvTypes[random() % kKvTypes.size()];
     const int num_queries = 1 + round % kMaxSpanQueries;
-    const int key_dim = 1 + static_cast<int>(random() % 40);
-    const int value_dim = 1 + static_cast<int>(random() % 150);
+    const bool grouped = type == KvType::kQ8_0;
+    const int key_dim = static_cast<int>(grouped ? 32 * (1 + random() % 4) : 1 + random() % 40);
+    const int value_dim = static_cast<int>(grouped ? 32 * (1 + random() % 8) : 1 + random() % 150);
     const std::vector<float> queries = Normal(key_dim * num_queries, round, 2.0f);
+    const QuantizedQueries quantized(grouped ? queries : std::vector<float>{}, num_queries);
     std::vector<int> first(num_queries);
     std::vector<int> end(num_queries);
     bool needed[kSpanKeys] = {};
@@ -370,26 +518,33 @@ TEST(AttendSpan, AnyMixOfKeyRangesIsTheSameInEverySet) {
       for (int key = first[q]; key < end[q]; ++key) needed[key] = true;
     }
     // Blocks with a needed key exist; slots that nobody needs are NaN.
-    const size_t element_bytes = ElementBytes(type);
-    std::vector<std::byte> keys(kSpanKeys * key_dim * element_bytes, std::byte{0xff});
-    std::vector<std::byte> values(kSpanKeys * value_dim * element_bytes, std::byte{0xff});
-    const std::byte* key_blocks[kSpanKeys / kBlockSlots] = {};
-    const std::byte* value_blocks[kSpanKeys / kBlockSlots] = {};
+    const size_t key_bytes = HeadBytes(type, key_dim);
+    const size_t value_bytes = HeadBytes(type, value_dim);
+    std::vector<std::byte> keys(kSpanBlocks * key_bytes, std::byte{0xff});
+    std::vector<std::byte> values(kSpanBlocks * value_bytes, std::byte{0xff});
+    const std::byte* key_blocks[kSpanBlocks] = {};
+    const std::byte* value_blocks[kSpanBlocks] = {};
     for (int key = 0; key < kSpanKeys; ++key) {
       if (!needed[key]) continue;
       const size_t block = key / kBlockSlots;
-      std::byte* block_keys = &keys[block * kBlockSlots * key_dim * element_bytes];
-      std::byte* block_values = &values[block * kBlockSlots * value_dim * element_bytes];
+      std::byte* block_keys = &keys[block * key_bytes];
+      std::byte* block_values = &values[block * value_bytes];
       key_blocks[block] = block_keys;
       value_blocks[block] = block_values;
       // In some rounds every product underflows, so that the signs of zeros are at stake.
       const float spread = round % 6 == 0 ? 1e-45f : 1.0f;
-      ASSERT_TRUE(Reference().store_key(Normal(key_dim, key).data(), key_dim, type,
+      // Groups of zeros, of denormal scales, and of scales near the largest half.
+      const float key_spread = (round + key) % 7 == 0   ? 0.0f
+                               : (round + key) % 7 == 1 ? 1e-5f
+                               : round % 11 == 0        ? 1e4f
+                                                        : 1.0f;
+      ASSERT_TRUE(Reference().store_key(Normal(key_dim, key, key_spread).data(), key_dim, type,
                                         key % kBlockSlots, block_keys));
       ASSERT_TRUE(Reference().store_value(Normal(value_dim, key, spread).data(), value_dim, type,
                                           key % kBlockSlots, block_values));
     }
     const AttentionSpanJob job{.queries = queries.data(),
+                               .quantized = &quantized.rows,
                                .num_queries = num_queries,
                                .key_dim = key_dim,
                                .value_dim = value_dim,
@@ -405,7 +560,7 @@ TEST(AttendSpan, AnyMixOfKeyRangesIsTheSameInEverySet) {
       EXPECT_EQ(expected.sums[q], 0.0f);
       EXPECT_EQ(expected.values[static_cast<size_t>(q) * value_dim], 0.0f);
     }
-    for (const KernelSet* kernels : AvailableKernels()) {
+    for (const KernelSet* kernels : Sets()) {
       SCOPED_TRACE(fmt::format("round {} {}", round, kernels->name));
       const SpanResult got = AttendSpan(*kernels, job);
       EXPECT_EQ(expected.maxima, got.maxima);
@@ -420,7 +575,7 @@ TEST(AttendSpan, SumsAndMaximaReadByEye) {
   constexpr int kFirst[1] = {3};
   constexpr int kEnd[1] = {6};
   const float query[1] = {1.0f};
-  for (const KernelSet* kernels : AvailableKernels()) {
+  for (const KernelSet* kernels : Sets()) {
     alignas(64) float keys[kBlockSlots] = {9, 9, 9, 2, 2, 1.30685282f, 50};
     alignas(64) float values[kBlockSlots] = {7, 7, 7, 1, 2, 4, 7};
     const std::byte* key_blocks[8] = {reinterpret_cast<const std::byte*>(keys)};
@@ -441,7 +596,7 @@ TEST(AttendSpan, SumsAndMaximaReadByEye) {
 }
 
 TEST(MergeSpan, EqualMaximaAddUpAndFarOnesVanish) {
-  for (const KernelSet* kernels : AvailableKernels()) {
+  for (const KernelSet* kernels : Sets()) {
     float maximum = 1.0f;
     float sum = 2.0f;
     std::vector<float> values(19, 3.0f);
@@ -460,19 +615,25 @@ TEST(MergeSpan, EqualMaximaAddUpAndFarOnesVanish) {
 
 TEST(StoreKv, EverySetStoresTheBytesOfTheReference) {
   std::mt19937 random(8);
-  for (const KvType type : {KvType::kF16, KvType::kF32}) {
-    for (int dim = 1; dim <= 70; ++dim) {
+  for (const KvType type : kKvTypes) {
+    for (int dim = 1; dim <= 160; ++dim) {
+      if (!CanStore(type, dim)) continue;
       std::vector<float> row(dim);
-      for (float& value : row) {
-        value = std::bit_cast<float>(static_cast<uint32_t>(random()));
-        if (!(std::abs(value) < 65519.0f)) value = static_cast<float>(random() % 60000) * 1e-9f;
+      // Every magnitude; in q8_0 by group, for a group has one scale.
+      float largest = 65519.0f;
+      for (int i = 0; i < dim; ++i) {
+        if (i % kKvScaleGroup == 0)
+          largest = std::ldexp(65519.0f, -static_cast<int>(random() % 45));
+        row[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+        if (!(std::abs(row[i]) < largest))
+          row[i] = largest * 1e-5f * static_cast<float>(random() % 60000);
       }
       const int slot = dim % kBlockSlots;
-      std::vector<std::byte> expected(dim * kBlockSlots * ElementBytes(type), std::byte{0x5a});
+      std::vector<std::byte> expected(HeadBytes(type, dim), std::byte{0x5a});
       std::vector<std::byte> expected_values = expected;
       ASSERT_TRUE(Reference().store_key(row.data(), dim, type, slot, expected.data()));
       ASSERT_TRUE(Reference().store_value(row.data(), dim, type, slot, expected_values.data()));
-      for (const KernelSet* kernels : AvailableKernels()) {
+      for (const KernelSet* kernels : Sets()) {
         std::vector<std::byte> got(expected.size(), std::byte{0x5a});
         ASSERT_TRUE(kernels->store_key(row.data(), dim, type, slot, got.data()));
         ASSERT_EQ(expected, got) << kernels->name << " keys " << dim;
@@ -484,17 +645,67 @@ TEST(StoreKv, EverySetStoresTheBytesOfTheReference) {
   }
 }
 
+TEST(StoreKv, Bf16RoundsToNearestAndTiesToEven) {
+  const float row[] = {1.0f,       0x1.01p0f, 0x1.03p0f,   0x1.010002p0f,
+                       -0x1.01p0f, 0x1p-133f, 0x1.8p-134f, 0.0f};
+  const uint16_t expected[] = {0x3f80, 0x3f80, 0x3f82, 0x3f81, 0xbf80, 0x0001, 0x0001, 0x0000};
+  for (const KernelSet* kernels : Sets()) {
+    uint16_t block[kBlockSlots * 8] = {};
+    ASSERT_TRUE(
+        kernels->store_value(row, 8, KvType::kBF16, 0, reinterpret_cast<std::byte*>(block)));
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(block[i], expected[i]) << kernels->name << " " << i;
+  }
+}
+
+TEST(StoreKv, AGroupOfQ8HasOneScaleAndReadsByEye) {
+  // The largest magnitude is 254: a scale of 2, and 3 lies between 1 and 2 quanta, 5 between 2
+  // and 3.
+  std::vector<float> row(64, 0.0f);
+  row[0] = -254.0f;
+  row[1] = 3.0f;
+  row[2] = 5.0f;
+  row[31] = 4.0f;
+  // Below half of the smallest half, the scale is 0; at the smallest it clamps what is too large.
+  row[32] = 127 * 0x1.6p-24f;
+  row[33] = -0x1p-24f;
+  for (const KernelSet* kernels : Sets()) {
+    std::vector<std::byte> block(HeadBytes(KvType::kQ8_0, 64), std::byte{0x5a});
+    ASSERT_TRUE(kernels->store_value(row.data(), 64, KvType::kQ8_0, 15, block.data()));
+    const auto* quants = reinterpret_cast<const int8_t*>(block.data()) + 15 * 64;
+    EXPECT_EQ(quants[0], -127);
+    EXPECT_EQ(quants[1], 2);  // 1.5, to even
+    EXPECT_EQ(quants[2], 2);  // 2.5, to even
+    EXPECT_EQ(quants[31], 2);
+    EXPECT_EQ(quants[32], 127);  // 174.6
+    EXPECT_EQ(quants[33], -1);
+    const auto* scales = reinterpret_cast<const uint16_t*>(block.data() + 16 * 64) + 15 * 2;
+    EXPECT_EQ(F16ToF32(scales[0]), 2.0f);
+    EXPECT_EQ(scales[1], 1);
+    EXPECT_EQ(block[14 * 64], std::byte{0x5a});
+
+    row[32] = 127 * 0x1p-25f;  // a tie, to even
+    ASSERT_TRUE(kernels->store_key(row.data(), 64, KvType::kQ8_0, 1, block.data()));
+    const auto* keys = reinterpret_cast<const int8_t*>(block.data());
+    EXPECT_EQ(keys[4], -127);
+    EXPECT_EQ(keys[5], 2);
+    EXPECT_EQ(keys[8 * 64 + 4], 0);
+    EXPECT_EQ(reinterpret_cast<const uint16_t*>(block.data() + 16 * 64)[16 + 1], 0);
+    row[32] = 127 * 0x1.6p-24f;
+  }
+}
+
 TEST(StoreKv, RefusesWhatTheTypeCannotHold) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const KernelSet* kernels : AvailableKernels()) {
+  for (const KernelSet* kernels : Sets()) {
     for (const int position : {0, 15, 16, 36}) {
       const auto stores = [&](KvType type, float value) {
-        std::vector<float> row(37, 1.0f);
+        const int dim = type == KvType::kQ8_0 ? 64 : 37;
+        std::vector<float> row(dim, 1.0f);
         row[position] = value;
-        std::vector<std::byte> block(37 * kBlockSlots * ElementBytes(type));
-        const bool key = kernels->store_key(row.data(), 37, type, 5, block.data());
-        const bool also = kernels->store_value(row.data(), 37, type, 5, block.data());
+        std::vector<std::byte> block(HeadBytes(type, dim));
+        const bool key = kernels->store_key(row.data(), dim, type, 5, block.data());
+        const bool also = kernels->store_value(row.data(), dim, type, 5, block.data());
         EXPECT_EQ(key, also);
         return key;
       };
@@ -502,6 +713,14 @@ TEST(StoreKv, RefusesWhatTheTypeCannotHold) {
       EXPECT_FALSE(stores(KvType::kF16, 65520.0f));  // rounds to infinity
       EXPECT_FALSE(stores(KvType::kF16, -70000.0f));
       EXPECT_FALSE(stores(KvType::kF16, nan));
+      EXPECT_TRUE(stores(KvType::kBF16, 0x1.fefffep127f));
+      EXPECT_FALSE(stores(KvType::kBF16, 0x1.ffp127f));  // rounds to infinity
+      EXPECT_FALSE(stores(KvType::kBF16, -infinity));
+      EXPECT_FALSE(stores(KvType::kBF16, nan));
+      EXPECT_TRUE(stores(KvType::kQ8_0, -127 * 65519.0f));
+      EXPECT_FALSE(stores(KvType::kQ8_0, 127 * 65520.0f));  // the scale rounds to infinity
+      EXPECT_FALSE(stores(KvType::kQ8_0, infinity));
+      EXPECT_FALSE(stores(KvType::kQ8_0, nan));
       EXPECT_TRUE(stores(KvType::kF32, -3e38f));
       EXPECT_FALSE(stores(KvType::kF32, infinity));
       EXPECT_FALSE(stores(KvType::kF32, -infinity));

@@ -25,13 +25,13 @@ class NumericErrors : public ::testing::TestWithParam<std::string> {
   std::string Compute(const TinyLlama& model, KvType kv_type = KvType::kF16, int num_tokens = 4) {
     const std::filesystem::path path = directory_.path() / "model.gguf";
     EXPECT_TRUE(model.Write(path));
-    const auto engine =
-        MakeTestEngine(path, {.kernels = std::string(kernels()), .kv_type = kv_type});
-    if (engine == nullptr) return "not made";
-    Sequence sequence = engine->NewSequence();
-    for (int i = 0; i < num_tokens; ++i) sequence.Append(1 + i);
-    std::vector<float> rows(engine->vocab_size());
-    const Status status = engine->ComputeRows(sequence, num_tokens, 1, rows);
+    const auto runner =
+        MakeTestRunner(path, {.kernels = std::string(kernels()), .kv_type = kv_type});
+    if (runner == nullptr) return "not made";
+    std::vector<int32_t> tokens(num_tokens);
+    std::iota(tokens.begin(), tokens.end(), 1);
+    std::vector<float> rows(runner->vocab_size());
+    const Status status = runner->ComputeRows(tokens, 1, rows);
     if (status.ok()) return "computed";
     EXPECT_EQ(status.error().code, ErrorCode::kNumeric);
     return status.error().message;
@@ -48,7 +48,7 @@ TEST_P(NumericErrors, KeysTooLargeForHalvesNameTheWiderType) {
   const std::vector<float> values = key.Values();
   for (size_t i = 0; i < values.size(); ++i) key.SetValue(i, values[i] * 1e6f);
   EXPECT_THAT(Compute(model), HasSubstr("layer 1"));
-  EXPECT_THAT(Compute(model), HasSubstr("--kv-type f32"));
+  EXPECT_THAT(Compute(model), HasSubstr("--kv-type bf16 or f32"));
   EXPECT_EQ(Compute(model, KvType::kF32), "computed");
 }
 
@@ -58,7 +58,7 @@ TEST_P(NumericErrors, ValuesTooLargeForHalvesNameTheWiderType) {
   const std::vector<float> values = value.Values();
   for (size_t i = 0; i < values.size(); ++i) value.SetValue(i, values[i] * 1e6f);
   EXPECT_THAT(Compute(model), HasSubstr("layer 0"));
-  EXPECT_THAT(Compute(model), HasSubstr("--kv-type f32"));
+  EXPECT_THAT(Compute(model), HasSubstr("--kv-type bf16 or f32"));
   EXPECT_EQ(Compute(model, KvType::kF32), "computed");
 }
 

@@ -38,11 +38,11 @@ double TypicalDifference(const std::vector<float>& got, const std::vector<double
 
 class WholeModel : public ::testing::Test {
  protected:
-  std::vector<float> LogitsOf(const TinyLlama& model, EngineOptions options = {}) {
+  std::vector<float> LogitsOf(const TinyLlama& model, RunnerOptions options = {}) {
     const std::filesystem::path path = directory_.path() / "model.gguf";
     EXPECT_TRUE(model.Write(path));
-    const auto engine = MakeTestEngine(path, options);
-    return engine == nullptr ? std::vector<float>() : AllLogits(*engine, kTokens);
+    const auto runner = MakeTestRunner(path, options);
+    return runner == nullptr ? std::vector<float>() : AllLogits(*runner, kTokens);
   }
 
   // Float weights and keys: what is left is rounding.
@@ -74,8 +74,8 @@ TEST_P(WholeModelOfFormat, IsNearItsFloat32TwinAndTheSameInEveryKernelSet) {
     for (const int threads : {1, 3}) {
       EXPECT_EQ(LogitsOf(model, {.kernels = std::string(set->name),
                                  .num_threads = threads,
-                                 .prefill_chunk = 5,
-                                 .kv_type = KvType::kF32}),
+                                 .kv_type = KvType::kF32,
+                                 .max_batched_tokens = 5}),
                 reference)
           << set->name;
     }
@@ -143,21 +143,21 @@ TEST_F(WholeModel, RowsWithoutATokenDoNoHarm) {
   ASSERT_TRUE(TinyLlama({.num_tokens = 40}).Write(path));
   const auto engine = MakeTestEngine(path);
   ASSERT_NE(engine, nullptr);
-  Sequence sequence = engine->NewSequence();
-  sequence.SetTokens(kTokens);
-  GenerationOptions options{.max_tokens = 100, .ignore_end_of_text = true};
-  options.sampling.seed = 1;
-  options.sampling.temperature = 2;
-  const auto result = Generate(*engine, sequence, options, {});
+  Request request{
+      .prompt = {kTokens.begin(), kTokens.end()}, .max_tokens = 100, .ignore_end_of_text = true};
+  request.sampling.seed = 1;
+  request.sampling.temperature = 2;
+  const auto result = Generate(*engine, request);
   ASSERT_TRUE(result.ok()) << result.error().message;
-  EXPECT_EQ(result->tokens.size(), 100u);
-  EXPECT_TRUE(std::ranges::any_of(result->tokens, [](int32_t token) { return token >= 40; }));
+  const std::vector<int32_t>& tokens = result->choices[0].tokens;
+  EXPECT_EQ(tokens.size(), 100u);
+  EXPECT_TRUE(std::ranges::any_of(tokens, [](int32_t token) { return token >= 40; }));
 }
 
 TEST_F(WholeModel, MoreTokensThanRowsAreRefused) {
   const std::filesystem::path path = directory_.path() / "model.gguf";
   ASSERT_TRUE(TinyLlama({.vocab_size = 63}).Write(path));
-  const auto engine = Engine::Create(path, {.num_threads = 1});
+  const auto engine = ModelRunner::Create(path, {.num_threads = 1});
   ASSERT_FALSE(engine.ok());
   EXPECT_THAT(engine.error().message, ::testing::HasSubstr("64 tokens"));
   EXPECT_THAT(engine.error().message, ::testing::HasSubstr("63 rows"));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace quire {
 namespace {
@@ -59,6 +60,37 @@ TEST(LogProbs, NotANumberIsAnErrorThatNamesTheToken) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, ErrorCode::kNumeric);
   EXPECT_THAT(result.error().message, HasSubstr("token 1 is nan"));
+}
+
+TEST(LogProbs, TheBestAndTheFirstUnfitTokenAreFoundAtEveryPlaceOfARow) {
+  for (size_t size = 1; size <= 70; ++size) {
+    for (size_t at = 0; at < size; ++at) {
+      std::vector<float> logits(size, -kInfinity);
+      logits[at] = 1;
+      if (at + 1 < size) logits[size - 1] = 1;  // a tie
+      EXPECT_EQ(ComputeLogProbs(logits, 1, 0).value().top[0].token, static_cast<int>(at));
+      logits[at] = at % 2 == 0 ? std::nanf("") : kInfinity;
+      EXPECT_THAT(ComputeLogProbs(logits, 1, 0).error().message,
+                  HasSubstr("the logit of token " + std::to_string(at) + " is "));
+    }
+  }
+}
+
+TEST(BestLogProbs, AreTheBestTokensThatAreNotBanned) {
+  const std::vector<float> logits = {3, 2, 1, 2, -kInfinity};
+  const LogProbs all = ComputeLogProbs(logits, 4, 0).value();
+  const auto best = ComputeBestLogProbs(logits, 2, std::vector<int32_t>{0, 0, 99, -1}).value();
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0].token, 1);
+  EXPECT_EQ(best[1].token, 3);
+  EXPECT_EQ(best[0].log_prob, all.top[1].log_prob);
+  EXPECT_EQ(ComputeBestLogProbs(logits, 9, {}).value().size(), 4u);
+  EXPECT_TRUE(ComputeBestLogProbs(logits, 3, std::vector<int32_t>{0, 1, 2, 3}).value().empty());
+}
+
+TEST(BestLogProbs, ARowThatCannotBeReadIsAnError) {
+  EXPECT_EQ(ComputeBestLogProbs(std::vector<float>{1, std::nanf("")}, 1, {}).error().code,
+            ErrorCode::kNumeric);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 #include <array>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "sampling/seed.h"
 
@@ -221,6 +223,33 @@ TEST(Sampler, ChoicesOfOneSeedDifferAndRepeat) {
   EXPECT_EQ(replies.size(), 3u);
 }
 
+TEST(Sampler, ChoicesOfTwoPromptsRepeatWhateverWasDrawnBetween) {
+  // Two prompts with two choices each, of different lengths, in turns and one after the other.
+  const std::vector<float> logits(200, 0.0f);
+  std::map<std::pair<uint32_t, uint32_t>, int32_t> first_run;
+  for (const bool in_turns : {false, true}) {
+    for (uint32_t i = 0; i < 32; ++i) {
+      const uint32_t sequence = in_turns ? i % 4 : i / 8;
+      const uint32_t step = in_turns ? i / 4 : i % 8;
+      const Draw draw{.seed = 7, .choice = sequence % 2, .position = 1 + sequence / 2 * 40 + step};
+      const int32_t token = TokenFrom(logits, {}, draw);
+      const auto [known, is_first] = first_run.try_emplace({sequence, step}, token);
+      EXPECT_EQ(token, known->second) << "sequence " << sequence << " step " << step;
+      EXPECT_EQ(is_first, !in_turns);
+    }
+  }
+}
+
+TEST(Sampler, SeedChoiceAndPositionEachChangeTheDraw) {
+  // Over a flat vocabulary of 100,000 two draws agree by chance once in 100,000.
+  const std::vector<float> logits(100000, 0.0f);
+  const int32_t token = TokenFrom(logits, {}, {.seed = 7, .choice = 1, .position = 9});
+  EXPECT_EQ(TokenFrom(logits, {}, {.seed = 7, .choice = 1, .position = 9}), token);
+  EXPECT_NE(TokenFrom(logits, {}, {.seed = 8, .choice = 1, .position = 9}), token);
+  EXPECT_NE(TokenFrom(logits, {}, {.seed = 7, .choice = 2, .position = 9}), token);
+  EXPECT_NE(TokenFrom(logits, {}, {.seed = 7, .choice = 1, .position = 10}), token);
+}
+
 TEST(Sampler, ADrawIsTheSameInEveryBuild) {
   // Written down once; a change means that seeds of saved conversations mean something else.
   EXPECT_EQ(FlatReply(7, 0), (std::vector<int32_t>{150, 159, 1, 50, 197, 67, 93, 94}));
@@ -257,6 +286,65 @@ TEST(Sampler, RowsThatCannotBeSampledAreErrors) {
     EXPECT_THAT(message({-kInfinity, -kInfinity}, parameters), HasSubstr("masked"));
   }
   EXPECT_THAT(message({1, 2}, {.logit_bias = {{0, -100.0f}, {1, -100.0f}}}), HasSubstr("masked"));
+}
+
+Result<SampledToken> SampleBanning(const std::vector<float>& logits,
+                                   const SamplingParameters& parameters,
+                                   const std::vector<int32_t>& banned, const Draw& draw = {}) {
+  SamplerScratch scratch;
+  return Sample({.logits = logits,
+                 .parameters = parameters,
+                 .history = {},
+                 .seed = draw.seed,
+                 .choice = draw.choice,
+                 .position = draw.position,
+                 .banned = banned},
+                &scratch);
+}
+
+TEST(Sampler, BannedTokensAreNotChosen) {
+  EXPECT_EQ(SampleBanning(kThreeTwoOne, {.temperature = 0.0f}, {0}).value().token, 1);
+  EXPECT_EQ(SampleBanning(kThreeTwoOne, {.top_p = 0.0f}, {0, 1}).value().token, 2);
+  const SamplingParameters forced{.logit_bias = {{0, 100.0f}}};
+  EXPECT_EQ(SampleBanning({3, -50, -50}, forced, {0, 2}).value().token, 1);
+  for (const int top_k : {0, 2}) {
+    int num_second = 0;
+    for (uint32_t position = 0; position < 3000; ++position) {
+      const int32_t token =
+          SampleBanning(kThreeTwoOne, {.top_k = top_k}, {0}, {.position = position}).value().token;
+      ASSERT_NE(token, 0);
+      num_second += token == 1;
+    }
+    EXPECT_NEAR(num_second / 3000.0, .7311, .03);  // what is left shares everything
+  }
+}
+
+TEST(Sampler, BansDoNotChangeLogProbs) {
+  const SampledToken sampled = SampleBanning(kThreeTwoOne, {.logprobs = 3}, {0, 1}).value();
+  EXPECT_EQ(sampled.token, 2);
+  EXPECT_NEAR(sampled.log_probs->chosen.log_prob, -2.4076, 1e-4);
+  ASSERT_EQ(sampled.log_probs->top.size(), 3u);
+  EXPECT_EQ(sampled.log_probs->top[0].token, 0);
+  EXPECT_NEAR(sampled.log_probs->top[0].log_prob, -.4076, 1e-4);
+}
+
+TEST(Sampler, BansOfOtherTokensChangeNothing) {
+  const std::vector<float> logits(200, 0.0f);
+  for (uint32_t position = 0; position < 50; ++position) {
+    const Draw draw{.seed = 5, .choice = 0, .position = position};
+    EXPECT_EQ(SampleBanning(logits, {}, {-1, 200, 1 << 30, -(1 << 30)}, draw).value().token,
+              TokenFrom(logits, {}, draw));
+  }
+  EXPECT_EQ(SampleBanning(kThreeTwoOne, {.temperature = 0.0f}, {1, 1, 1}).value().token, 0);
+}
+
+TEST(Sampler, ARowOfWhichEveryTokenIsBannedIsAnErrorThatSaysSo) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    const auto result = SampleBanning(kThreeTwoOne, {.temperature = temperature}, {2, 1, 0});
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, ErrorCode::kNumeric);
+    EXPECT_THAT(result.error().message, HasSubstr("all 3 tokens are masked or banned"));
+  }
 }
 
 TEST(Sampler, AnEmptyRowIsAnError) { EXPECT_FALSE(SampleFrom({}, {}).ok()); }

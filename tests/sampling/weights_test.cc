@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 namespace quire {
@@ -34,6 +35,21 @@ TEST(Weights, MaskedAndHopelessTokensWeighNothing) {
   std::vector<uint64_t> weights(3);
   ComputeWeights(std::vector<float>{-infinity, -31.0f, -3e38f}, 0.0f, 1e5, weights);
   EXPECT_EQ(weights, (std::vector<uint64_t>{0, 0, 0}));
+}
+
+TEST(Weights, EveryInstructionSetGivesTheSameBits) {
+  std::mt19937 random(4);
+  std::vector<float> logits(10007);
+  for (float& logit : logits) logit = std::uniform_real_distribution<float>(-40, 0)(random);
+  logits[17] = -std::numeric_limits<float>::infinity();
+  logits[18] = -0.0f;
+  for (const double inverse_temperature : {0.5, 1.0, 1.0 / 0.7, 1e5}) {
+    std::vector<uint64_t> weights(logits.size());
+    std::vector<uint64_t> portable(logits.size());
+    ComputeWeights(logits, 0.0f, inverse_temperature, weights);
+    ComputeWeightsPortably(logits, 0.0f, inverse_temperature, portable);
+    EXPECT_EQ(weights, portable) << inverse_temperature;
+  }
 }
 
 TEST(Weights, TheSumOfTheLargestVocabularyFits) {

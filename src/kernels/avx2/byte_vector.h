@@ -1,7 +1,9 @@
-// Vectors of 8 outputs for the matmul templates (kernels/generic/matmul_tile-inl.h); products of
-// bytes are added in pairs of 16 bits first.
+// Vectors of 8 outputs for the matmul templates (kernels/generic/matmul_tile-inl.h) and for the
+// q8_0 scores of attention (kernels/generic/attention_q8_0-inl.h); products of bytes are added in
+// pairs of 16 bits first.
 //
-// For avx2/matmul.cc only: everything has internal linkage, as in avx512/byte_vector.h.
+// For avx2/matmul.cc and avx2/attention.cc only: everything has internal linkage, as in
+// avx512/byte_vector.h.
 #pragma once
 
 #include <immintrin.h>

@@ -67,6 +67,59 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, uint16_t* x, int n) {
   for (int i = 0; i < n; ++i) x[i] = lanes[i];
 }
 
+// A half to all lanes.
+QUIRE_FORCE_INLINE F32x16 SetF16(const uint16_t* x) {
+  const __m256 lanes = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(*x)));
+  return {lanes, lanes};
+}
+
+// bfloat16, the upper half of a float.
+struct Bf16 {
+  uint16_t bits;
+};
+QUIRE_FORCE_INLINE __m256 WidenBf16(__m128i halves) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+// The rounded upper halves, in the low 16 bits of each lane; a tie goes to the even one.
+QUIRE_FORCE_INLINE __m256i RoundToBf16(__m256 a) {
+  const __m256i bits = _mm256_castps_si256(a);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))),
+                           16);
+}
+QUIRE_FORCE_INLINE F32x16 Load(const Bf16* x) {
+  return {WidenBf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))),
+          WidenBf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + 8)))};
+}
+QUIRE_FORCE_INLINE F32x16 LoadFirst(const Bf16* x, int n) {
+  Bf16 lanes[16] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = x[i];
+  return Load(lanes);
+}
+QUIRE_FORCE_INLINE void Store(F32x16 a, Bf16* x) {
+  const __m256i packed = _mm256_packus_epi32(RoundToBf16(a.lo), RoundToBf16(a.hi));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, Bf16* x, int n) {
+  Bf16 lanes[16];
+  Store(a, lanes);
+  for (int i = 0; i < n; ++i) x[i] = lanes[i];
+}
+
+// Whole numbers -128..127 as bytes.
+QUIRE_FORCE_INLINE F32x16 Load(const int8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+QUIRE_FORCE_INLINE void Store(F32x16 a, int8_t* x) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
+  const __m256i in_order = _mm256_permute4x64_epi64(words, 0xd8);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(x),
+      _mm_packs_epi16(_mm256_castsi256_si128(in_order), _mm256_extracti128_si256(in_order, 1)));
+}
+
 QUIRE_FORCE_INLINE F32x16 Add(F32x16 a, F32x16 b) {
   return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }
@@ -92,6 +145,10 @@ QUIRE_FORCE_INLINE F32x16 FmaMinus(F32x16 a, F32x16 b, F32x16 c) {
 QUIRE_FORCE_INLINE F32x16 Negate(F32x16 a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_xor_ps(a.lo, sign), _mm256_xor_ps(a.hi, sign)};
+}
+QUIRE_FORCE_INLINE F32x16 Abs(F32x16 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
 // a > b ? a : b and a < b ? a : b, lane by lane: b where a lane is not a number.
 QUIRE_FORCE_INLINE F32x16 Max(F32x16 a, F32x16 b) {
@@ -127,10 +184,10 @@ QUIRE_FORCE_INLINE F32x16 KeepLanes(F32x16 a, int first, int end, F32x16 other) 
 }
 // Whether every |a| is below the limit; false for a NaN.
 QUIRE_FORCE_INLINE bool AllBelow(F32x16 a, float limit) {
-  const __m256 sign = _mm256_set1_ps(-0.0f);
+  const F32x16 magnitudes = Abs(a);
   const __m256 bound = _mm256_set1_ps(limit);
-  const __m256 lo = _mm256_cmp_ps(_mm256_andnot_ps(sign, a.lo), bound, _CMP_LT_OQ);
-  const __m256 hi = _mm256_cmp_ps(_mm256_andnot_ps(sign, a.hi), bound, _CMP_LT_OQ);
+  const __m256 lo = _mm256_cmp_ps(magnitudes.lo, bound, _CMP_LT_OQ);
+  const __m256 hi = _mm256_cmp_ps(magnitudes.hi, bound, _CMP_LT_OQ);
   return _mm256_movemask_ps(_mm256_and_ps(lo, hi)) == 0xff;
 }
 

@@ -1,9 +1,10 @@
-// Vectors of 16 outputs for the matmul templates (kernels/generic/matmul_tile-inl.h), and how
+// Vectors of 16 outputs for the matmul templates (kernels/generic/matmul_tile-inl.h) and for the
+// q8_0 scores of attention (kernels/generic/attention_q8_0-inl.h), and how
 // AVX-512 sums products of bytes: with VNNI four products go straight into a 32-bit lane; without
 // it, products are added in pairs of 16 bits first.
 //
-// For the two matmul files of avx512/ only: everything has internal linkage, so that each file
-// keeps its own copy.
+// For the matmul and attention files of avx512/ only: everything has internal linkage, so that each
+// file keeps its own copy.
 #pragma once
 
 #include <immintrin.h>

@@ -50,6 +50,47 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, uint16_t* x, int n) {
                            _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+// A half to all lanes.
+QUIRE_FORCE_INLINE F32x16 SetF16(const uint16_t* x) {
+  return {_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(*x)))};
+}
+
+// bfloat16, the upper half of a float; a tie goes to the even one. (vcvtneps2bf16 would flush
+// denormals.)
+struct Bf16 {
+  uint16_t bits;
+};
+QUIRE_FORCE_INLINE F32x16 WidenBf16(__m256i halves) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+}
+QUIRE_FORCE_INLINE __m256i RoundToBf16(F32x16 a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(
+      _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16));
+}
+QUIRE_FORCE_INLINE F32x16 Load(const Bf16* x) {
+  return WidenBf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
+}
+QUIRE_FORCE_INLINE F32x16 LoadFirst(const Bf16* x, int n) {
+  return WidenBf16(_mm256_maskz_loadu_epi16(FirstLanes(n), x));
+}
+QUIRE_FORCE_INLINE void Store(F32x16 a, Bf16* x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), RoundToBf16(a));
+}
+QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, Bf16* x, int n) {
+  _mm256_mask_storeu_epi16(x, FirstLanes(n), RoundToBf16(a));
+}
+
+// Whole numbers -128..127 as bytes.
+QUIRE_FORCE_INLINE F32x16 Load(const int8_t* x) {
+  return {_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))))};
+}
+QUIRE_FORCE_INLINE void Store(F32x16 a, int8_t* x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
+}
+
 QUIRE_FORCE_INLINE F32x16 Add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 QUIRE_FORCE_INLINE F32x16 Sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 QUIRE_FORCE_INLINE F32x16 Mul(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -65,6 +106,7 @@ QUIRE_FORCE_INLINE F32x16 FmaMinus(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm512_fmsub_ps(a.v, b.v, c.v)};
 }
 QUIRE_FORCE_INLINE F32x16 Negate(F32x16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
+QUIRE_FORCE_INLINE F32x16 Abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
 // a > b ? a : b and a < b ? a : b, lane by lane: b where a lane is not a number.
 QUIRE_FORCE_INLINE F32x16 Max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 QUIRE_FORCE_INLINE F32x16 Min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }

@@ -1,15 +1,20 @@
 // Attention over one span of 128 keys.
 //
-// Per span and tile of Q queries, with f16 keys and values of D dimensions: 512 * D bytes read,
-// 2 * 128 * Q * D FMAs. At Q = 6 that is 3 FMAs a byte: a core with one 16-lane FMA a cycle at
-// 3.7 GHz needs 20 GB/s of keys and values, and so the FMAs are the limit; at Q = 1 the bandwidth
-// is. A span's keys (32 KiB at D = 128) do not fit the first-level cache beside its values, so both
-// stream from the second level, where the prefetches below put them.
+// Per span and tile of Q queries, with keys and values of D dimensions: 2 * 128 * Q * D
+// multiply-adds, and bytes read by type:
+//   f32        1,024 * D   1.5 FMAs a byte at Q = 6
+//   f16, bf16    512 * D   3
+//   q8_0         272 * D   5.6; half of them int8 products, four and more a lane and instruction
+// A core with one 16-lane FMA a cycle at 3.7 GHz needs 20 GB/s of f16 keys and values at Q = 6, and
+// so the FMAs are the limit; at Q = 1 the bandwidth is. A span's keys (32 KiB of f16 at D = 128) do
+// not fit the first-level cache beside its values, so both stream from the second level, where the
+// prefetches below put them.
 //
 // Register blocking: Q queries by B vectors, Q * B accumulators, so that a loaded and widened
 // vector serves Q FMAs and a broadcast query or weight serves B.
 //
-// Included inside the namespace of an instruction set, after exp-inl.h.
+// Included inside the namespace of an instruction set, after exp-inl.h and a `using KeyBytes =` of
+// the byte vectors (byte_vector.h) that q8_0 scores are computed with.
 #pragma once
 
 namespace {
@@ -17,11 +22,27 @@ namespace {
 constexpr int kSpanBlocks = kSpanKeys / kBlockSlots;
 static_assert(kBlockSlots == 16, "a block of keys is one vector of lanes");
 
+// Whether elements of this type share scales, which lie behind the kBlockSlots rows of a head.
+template <typename T>
+constexpr bool kScaled = false;
+template <>
+constexpr bool kScaled<int8_t> = true;
+
+QUIRE_FORCE_INLINE const uint16_t* ScalesOf(const int8_t* head, int dim) {
+  return reinterpret_cast<const uint16_t*>(head + static_cast<size_t>(dim) * kBlockSlots);
+}
+
 // The vectors that go beside Q queries: a power of two, 8 at most.
 constexpr int VectorsBeside(int num_queries) {
   const int fit = kAccumulators / num_queries;
   return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
+
+}  // namespace
+
+#include "kernels/generic/attention_q8_0-inl.h"
+
+namespace {
 
 // sums[q][v] = fma(scalar(q), vector(v), sums[q][v]). The operands that are fewer registers stay,
 // the others pass through one.
@@ -112,6 +133,9 @@ QUIRE_FORCE_INLINE F32x16 LoadLanes(const T* x, [[maybe_unused]] int rest) {
 // values[q][d] continues its chain over the keys begin..end - 1 for V vectors of dimensions, or for
 // the first `rest` lanes of one. weights [Q][kSpanKeys], values [Q][value_dim]. Meanwhile the same
 // bytes of the blocks `next` are prefetched.
+//
+// Elements of q8_0 (T = int8_t) are multiplied by their scale when loaded, which is exact: 7 bits
+// times 11.
 template <typename T, int Q, int V, bool kWhole>
 QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const* next,
                                          const float* weights, int begin, int end, int value_dim,
@@ -127,16 +151,35 @@ QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const*
     }
   }
   for (int key = begin; key < end;) {
-    const size_t offset = static_cast<size_t>(key % kBlockSlots) * value_dim + first_dim;
+    const int slot = key % kBlockSlots;
+    const size_t offset = static_cast<size_t>(slot) * value_dim + first_dim;
     const T* row = blocks[key / kBlockSlots] + offset;
+    [[maybe_unused]] const uint16_t* scales = nullptr;
+    [[maybe_unused]] const int num_groups = value_dim / kKvScaleGroup;
+    if constexpr (kScaled<T>) {
+      scales = ScalesOf(blocks[key / kBlockSlots], value_dim) + slot * num_groups +
+               first_dim / kKvScaleGroup;
+      const auto* next_scales = ScalesOf(next[key / kBlockSlots], value_dim);
+      for (int i = 0; i < kBlockSlots * num_groups; i += 32) Prefetch(next_scales + i);
+    }
     const T* next_line = next[key / kBlockSlots] + offset;
     const int block_end = (key / kBlockSlots + 1) * kBlockSlots;
     const int stop = block_end < end ? block_end : end;
     for (; key < stop; ++key, row += value_dim, next_line += value_dim) {
 #pragma GCC unroll 8
       for (int i = 0; i < V * 16; i += kLine) Prefetch(next_line + i);
-      OuterProduct<Q, V>([&](int q) { return Set(weights[q * kSpanKeys + key]); },
-                         [&](int v) { return LoadLanes<kWhole>(row + v * 16, rest); }, sums);
+      const auto weight = [&](int q) { return Set(weights[q * kSpanKeys + key]); };
+      if constexpr (kScaled<T>) {
+        F32x16 factors[(V + 1) / 2];
+#pragma GCC unroll 8
+        for (int i = 0; i < (V + 1) / 2; ++i) factors[i] = SetF16(scales + i);
+        scales += num_groups;
+        OuterProduct<Q, V>(
+            weight, [&](int v) { return Mul(Load(row + v * 16), factors[v / 2]); }, sums);
+      } else {
+        OuterProduct<Q, V>(
+            weight, [&](int v) { return LoadLanes<kWhole>(row + v * 16, rest); }, sums);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -164,7 +207,7 @@ QUIRE_FORCE_INLINE void AccumulateFrom(const T* const* blocks, const T* const* n
   if (first_dim == value_dim) return;
   if constexpr (V > 1) {
     AccumulateFrom<T, Q, V / 2>(blocks, next, weights, begin, end, value_dim, first_dim, values);
-  } else {
+  } else if constexpr (!kScaled<T>) {
     AccumulateValues<T, Q, 1, false>(blocks, next, weights, begin, end, value_dim, first_dim,
                                      value_dim - first_dim, values);
   }
@@ -242,9 +285,14 @@ void AttendQueries(const AttentionSpanJob& job) {
     next_blocks[b] = next != nullptr ? reinterpret_cast<const T*>(next) : value_blocks[b];
   }
   alignas(64) float weights[Q * kSpanKeys];
-  ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
-                                   value_blocks + first_block, end_block - first_block,
-                                   weights + first_block * kBlockSlots);
+  float* scores = weights + first_block * kBlockSlots;
+  if constexpr (kScaled<T>) {
+    ScoreQuantized<Q>(*job.quantized, key_blocks + first_block, value_blocks + first_block,
+                      end_block - first_block, scores);
+  } else {
+    ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
+                                     value_blocks + first_block, end_block - first_block, scores);
+  }
   for (int q = 0; q < Q; ++q) {
     Softmax(job.first_key[q], job.end_key[q], first_block, end_block, weights + q * kSpanKeys,
             &job.maxima[q], &job.sums[q]);
@@ -290,88 +338,17 @@ void AttendSpanOf(const AttentionSpanJob& job) {
 }
 static_assert(kMaxSpanQueries == 6);
 
-// key [key_dim] into the slot's column of [key_dim][16]; false where a value is not below limit.
-template <typename T>
-bool StoreKeyOf(const float* key, int key_dim, float limit, int slot, T* keys) {
-  bool fits = true;
-  for (int d = 0; d < key_dim; d += 16) {
-    const int rest = key_dim - d < 16 ? key_dim - d : 16;
-    const F32x16 elements = rest == 16 ? Load(key + d) : LoadFirst(key + d, rest);
-    fits &= AllBelow(elements, limit);
-    T column[16];
-    Store(elements, column);
-    for (int i = 0; i < rest; ++i)
-      keys[static_cast<size_t>(d + i) * kBlockSlots + slot] = column[i];
+QUIRE_FORCE_INLINE void AttendSpanOfAnyType(const AttentionSpanJob& job) {
+  switch (job.type) {
+    case KvType::kF16:
+      return AttendSpanOf<uint16_t>(job);
+    case KvType::kF32:
+      return AttendSpanOf<float>(job);
+    case KvType::kBF16:
+      return AttendSpanOf<Bf16>(job);
+    case KvType::kQ8_0:
+      return AttendSpanOf<int8_t>(job);
   }
-  return fits;
 }
-
-template <typename T>
-bool StoreValueOf(const float* value, int value_dim, float limit, int slot, T* values) {
-  bool fits = true;
-  T* row = values + static_cast<size_t>(slot) * value_dim;
-  int d = 0;
-  for (; d + 16 <= value_dim; d += 16) {
-    const F32x16 elements = Load(value + d);
-    fits &= AllBelow(elements, limit);
-    Store(elements, row + d);
-  }
-  if (d < value_dim) {
-    const F32x16 elements = LoadFirst(value + d, value_dim - d);
-    fits &= AllBelow(elements, limit);
-    StoreFirst(elements, row + d, value_dim - d);
-  }
-  return fits;
-}
-
-// From here on halves round to infinity.
-constexpr float kF16Limit = 65520.0f;
 
 }  // namespace
-
-bool StoreKey(const float* key, int key_dim, KvType type, int slot, std::byte* block_keys) {
-  return type == KvType::kF16
-             ? StoreKeyOf(key, key_dim, kF16Limit, slot, reinterpret_cast<uint16_t*>(block_keys))
-             : StoreKeyOf(key, key_dim, __builtin_inff(), slot,
-                          reinterpret_cast<float*>(block_keys));
-}
-
-bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::byte* block_values) {
-  return type == KvType::kF16 ? StoreValueOf(value, value_dim, kF16Limit, slot,
-                                             reinterpret_cast<uint16_t*>(block_values))
-                              : StoreValueOf(value, value_dim, __builtin_inff(), slot,
-                                             reinterpret_cast<float*>(block_values));
-}
-
-void AttendSpan(const AttentionSpanJob& job) {
-  return job.type == KvType::kF16 ? AttendSpanOf<uint16_t>(job) : AttendSpanOf<float>(job);
-}
-
-void MergeSpan(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
-               const float* span_values, int value_dim) {
-  const float merged = span_maximum > *maximum ? span_maximum : *maximum;
-  const F32x16 factor = Exp(Set(*maximum - merged));
-  const F32x16 span_factor = Exp(Set(span_maximum - merged));
-  *maximum = merged;
-  *sum = __builtin_fmaf(*sum, FirstLane(factor), span_sum * FirstLane(span_factor));
-  int d = 0;
-  for (; d + 16 <= value_dim; d += 16) {
-    const F32x16 added = Mul(Load(span_values + d), span_factor);
-    Store(Fma(Load(values + d), factor, added), values + d);
-  }
-  if (d < value_dim) {
-    const int rest = value_dim - d;
-    const F32x16 added = Mul(LoadFirst(span_values + d, rest), span_factor);
-    StoreFirst(Fma(LoadFirst(values + d, rest), factor, added), values + d, rest);
-  }
-}
-
-void FinishAttention(float* values, float sum, int value_dim) {
-  const F32x16 inverse = Set(1.0f / sum);
-  int d = 0;
-  for (; d + 16 <= value_dim; d += 16) Store(Mul(Load(values + d), inverse), values + d);
-  if (d < value_dim) {
-    const int rest = value_dim - d;
-    StoreFirst(Mul(LoadFirst(values + d, rest), inverse), values + d, rest);
-  }
-}

@@ -1,4 +1,5 @@
 // Attention over one span as docs/numerics.md writes it, one query, key and element at a time.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,27 +13,103 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// Element `idx` of an array of the cache's type.
+template <typename T>
+T LoadAs(const std::byte* array, size_t idx) {
+  T value;
+  std::memcpy(&value, array + idx * sizeof(value), sizeof(value));
+  return value;
+}
+
+template <typename T>
+void StoreAs(T value, std::byte* array, size_t idx) {
+  std::memcpy(array + idx * sizeof(value), &value, sizeof(value));
+}
+
+// Element `idx` of an array of f16, bf16 or f32.
 float Load(KvType type, const std::byte* array, size_t idx) {
-  if (type == KvType::kF32) {
-    float value;
-    std::memcpy(&value, array + idx * sizeof(value), sizeof(value));
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, array + idx * sizeof(half), sizeof(half));
-  return F16ToF32(half);
+  if (type == KvType::kF32) return LoadAs<float>(array, idx);
+  const uint16_t half = LoadAs<uint16_t>(array, idx);
+  return type == KvType::kBF16 ? Bf16ToF32(half) : F16ToF32(half);
 }
 
 // Returns false if the stored value is not finite.
 bool Store(KvType type, float value, std::byte* array, size_t idx) {
   if (type == KvType::kF32) {
-    std::memcpy(array + idx * sizeof(value), &value, sizeof(value));
+    StoreAs(value, array, idx);
     return std::isfinite(value);
   }
+  if (type == KvType::kBF16) {
+    const uint16_t half = F32ToBf16(value);
+    StoreAs(half, array, idx);
+    return std::isfinite(Bf16ToF32(half));
+  }
   const uint16_t half = F32ToF16(value);
-  std::memcpy(array + idx * sizeof(half), &half, sizeof(half));
-  return (half & 0x7c00u) != 0x7c00u;
+  StoreAs(half, array, idx);
+  return std::isfinite(F16ToF32(half));
+}
+
+// The scales of q8_0 lie behind the bytes of the slots.
+const std::byte* ScalesOf(const std::byte* head, int dim) {
+  return head + static_cast<size_t>(dim) * kBlockSlots;
+}
+
+// A group of q8_0. Returns false if its values are not finite or its scale does not fit f16.
+bool QuantizeGroup(const float* x, int8_t* quants, uint16_t* scale) {
+  float absmax = 0.0f;
+  for (int i = 0; i < kKvScaleGroup; ++i) {
+    if (!std::isfinite(x[i])) return false;
+    absmax = std::max(absmax, std::fabs(x[i]));
+  }
+  *scale = F32ToF16(absmax / 127.0f);
+  const float stored_scale = F16ToF32(*scale);
+  if (!std::isfinite(stored_scale)) return false;
+  const float inverse = stored_scale == 0.0f ? 0.0f : 1.0f / stored_scale;
+  for (int i = 0; i < kKvScaleGroup; ++i) {
+    const float rounded = std::nearbyintf(x[i] * inverse);
+    quants[i] = static_cast<int8_t>(std::clamp(rounded, -127.0f, 127.0f));
+  }
+  return true;
+}
+
+// Where the element k of a row lies among the quants of the rows, and its group among the scales.
+struct RowPlace {
+  int first_row;  // of the row's tile
+  int height;
+
+  explicit RowPlace(int num_rows, int row) : first_row(0) {
+    while (row >= first_row + TileRows(num_rows - first_row)) {
+      first_row += TileRows(num_rows - first_row);
+    }
+    height = TileRows(num_rows - first_row);
+  }
+  size_t Quant(const QuantizedRows& rows, int row, int k) const {
+    return static_cast<size_t>(first_row) * rows.num_cols +
+           static_cast<size_t>(k / 4 * height + row - first_row) * 4 + k % 4;
+  }
+  size_t Scale(const QuantizedRows& rows, int row, int group) const {
+    return static_cast<size_t>(first_row) * (rows.num_cols / kGroupColumns) +
+           static_cast<size_t>(group) * height + row - first_row;
+  }
+};
+
+float QuantizedScore(const AttentionSpanJob& job, int query, int key) {
+  const QuantizedRows& queries = *job.quantized;
+  const RowPlace place(queries.num_rows, query);
+  const std::byte* keys = job.key_blocks[key / kBlockSlots];
+  const int slot = key % kBlockSlots;
+  float score = 0.0f;
+  for (int group = 0; group < job.key_dim / kKvScaleGroup; ++group) {
+    int isum = 0;
+    for (int d = group * kKvScaleGroup; d < (group + 1) * kKvScaleGroup; ++d) {
+      const int8_t element = LoadAs<int8_t>(keys, (d / 4 * kBlockSlots + slot) * 4 + d % 4);
+      isum += queries.quants[place.Quant(queries, query, d)] * element;
+    }
+    const uint16_t scale =
+        LoadAs<uint16_t>(ScalesOf(keys, job.key_dim), group * kBlockSlots + slot);
+    score = std::fma(queries.scales[place.Scale(queries, query, group)] * F16ToF32(scale),
+                     static_cast<float>(isum), score);
+  }
+  return score;
 }
 
 float KeyElement(const AttentionSpanJob& job, int key, int d) {
@@ -41,11 +118,18 @@ float KeyElement(const AttentionSpanJob& job, int key, int d) {
 }
 
 float ValueElement(const AttentionSpanJob& job, int key, int d) {
-  return Load(job.type, job.value_blocks[key / kBlockSlots],
-              static_cast<size_t>(key % kBlockSlots) * job.value_dim + d);
+  const std::byte* values = job.value_blocks[key / kBlockSlots];
+  const int slot = key % kBlockSlots;
+  const size_t idx = static_cast<size_t>(slot) * job.value_dim + d;
+  if (job.type != KvType::kQ8_0) return Load(job.type, values, idx);
+  const int num_groups = job.value_dim / kKvScaleGroup;
+  const uint16_t scale =
+      LoadAs<uint16_t>(ScalesOf(values, job.value_dim), slot * num_groups + d / kKvScaleGroup);
+  return static_cast<float>(LoadAs<int8_t>(values, idx)) * F16ToF32(scale);
 }
 
 float Score(const AttentionSpanJob& job, int query, int key) {
+  if (job.type == KvType::kQ8_0) return QuantizedScore(job, query, key);
   float score = 0.0f;
   for (int d = 0; d < job.key_dim; ++d) {
     score = std::fma(job.queries[static_cast<size_t>(d) * job.num_queries + query],
@@ -90,6 +174,19 @@ void AttendQuery(const AttentionSpanJob& job, int query) {
 
 bool StoreKey(const float* key, int key_dim, KvType type, int slot, std::byte* block_keys) {
   bool finite = true;
+  if (type == KvType::kQ8_0) {
+    std::byte* scales = block_keys + static_cast<size_t>(key_dim) * kBlockSlots;
+    for (int d = 0; d < key_dim; d += kKvScaleGroup) {
+      int8_t quants[kKvScaleGroup] = {};
+      uint16_t scale = 0;
+      finite &= QuantizeGroup(key + d, quants, &scale);
+      for (int i = 0; i < kKvScaleGroup; ++i) {
+        StoreAs(quants[i], block_keys, ((d + i) / 4 * kBlockSlots + slot) * 4 + i % 4);
+      }
+      StoreAs(scale, scales, d / kKvScaleGroup * kBlockSlots + slot);
+    }
+    return finite;
+  }
   for (int d = 0; d < key_dim; ++d) {
     finite &= Store(type, key[d], block_keys, static_cast<size_t>(d) * kBlockSlots + slot);
   }
@@ -98,6 +195,19 @@ bool StoreKey(const float* key, int key_dim, KvType type, int slot, std::byte* b
 
 bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::byte* block_values) {
   bool finite = true;
+  if (type == KvType::kQ8_0) {
+    std::byte* scales = block_values + static_cast<size_t>(value_dim) * kBlockSlots;
+    for (int d = 0; d < value_dim; d += kKvScaleGroup) {
+      int8_t quants[kKvScaleGroup] = {};
+      uint16_t scale = 0;
+      finite &= QuantizeGroup(value + d, quants, &scale);
+      for (int i = 0; i < kKvScaleGroup; ++i) {
+        StoreAs(quants[i], block_values, static_cast<size_t>(slot) * value_dim + d + i);
+      }
+      StoreAs(scale, scales, (slot * value_dim + d) / kKvScaleGroup);
+    }
+    return finite;
+  }
   for (int d = 0; d < value_dim; ++d) {
     finite &= Store(type, value[d], block_values, static_cast<size_t>(slot) * value_dim + d);
   }

@@ -1,0 +1,26 @@
+// What this machine can do at best, measured: the yardsticks that benchmarks print fractions of.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/thread_pool.h"
+
+namespace quire {
+
+// Seconds that all threads together need to read the bytes once. Run it right before and after what
+// it is compared with: the bandwidth of a shared machine changes within minutes.
+double ReadSeconds(ThreadPool& pool, std::span<const std::byte> bytes);
+
+// Best rates. An int8 operation counts a multiplication and an addition as two operations and
+// uses the widest byte products the processor has (VNNI, else pairs of 16 bits); F32 likewise.
+struct ArithmeticPeaks {
+  double int8_ops_per_second = 0;
+  double f32_ops_per_second = 0;
+};
+ArithmeticPeaks MeasureArithmeticPeaks();
+// The rates of all threads of the pool together: less than so many times one where they share
+// cores.
+ArithmeticPeaks MeasureArithmeticPeaks(ThreadPool& pool);
+
+}  // namespace quire

@@ -1,0 +1,286 @@
+// `quire bench`: how fast a model runs, alone and under load.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/bench/bench_report.h"
+#include "cli/bench/load.h"
+#include "cli/bench/load_run.h"
+#include "cli/bench/speed_test.h"
+#include "cli/engine_flags.h"
+#include "cli/interrupt.h"
+#include "cli/model_path.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "plan/model_shape.h"
+
+namespace quire {
+namespace {
+
+constexpr int kLoadSequences = 64;
+// The load that measures what a long prompt does to an answer under way.
+constexpr std::string_view kLongPrompt = "long-prompt";
+
+struct BenchFlags {
+  EngineFlags engine;
+  int repetitions = 3;
+  uint64_t seed = 0;
+  bool json = false;
+
+  // Speed tests.
+  std::vector<int> num_prompt = {512};
+  std::vector<int> num_generated = {128};
+  std::vector<int> depths = {0};
+  std::vector<int> num_parallel = {1};
+
+  // Loads.
+  std::string load;
+  LoadShape shape;
+  LoadRunOptions run;
+  std::string batching = "continuous";
+  std::string allocation = "paged";
+  int pool_reservations = 0;
+  GapTest gap;
+};
+
+// Bytes of a pool of so many reservations, for this model and KV type.
+Result<uint64_t> ReservationBytes(const BenchFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const std::filesystem::path path, ResolveModel(flags.engine.model));
+  QUIRE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
+  QUIRE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(file));
+  QUIRE_ASSIGN_OR_RETURN(const EngineOptions options, EngineOptionsOf(flags.engine));
+  QUIRE_ASSIGN_OR_RETURN(const KvLayout layout,
+                         KvLayout::Make(KvShapesOfLayers(config), options.runner.kv_type));
+  return static_cast<uint64_t>(flags.pool_reservations) * layout.num_groups() *
+         BlocksFor(flags.run.reserve_tokens) * layout.block_bytes;
+}
+
+std::vector<SpeedTest> SpeedTestsOf(const BenchFlags& flags) {
+  std::vector<SpeedTest> tests;
+  for (const int depth : flags.depths) {
+    for (const int parallel : flags.num_parallel) {
+      for (const int prompt : flags.num_prompt) {
+        if (prompt > 0) {
+          tests.push_back({.num_prompt = prompt, .depth = depth, .num_parallel = parallel});
+        }
+      }
+      for (const int generated : flags.num_generated) {
+        if (generated > 0) {
+          tests.push_back({.num_generated = generated, .depth = depth, .num_parallel = parallel});
+        }
+      }
+    }
+  }
+  return tests;
+}
+
+Status RunSpeedTests(Engine& engine, const BenchFlags& flags, std::span<const int32_t> vocabulary) {
+  const auto go_on = [] { return !Interrupted(); };
+  ProgressLine line;
+  // Memory is touched and the processor awake before anything is timed.
+  QUIRE_RETURN_IF_ERROR(MeasureSpeed(engine, {.num_prompt = 64}, vocabulary, flags.seed, go_on));
+  std::vector<SpeedRow> rows;
+  for (const SpeedTest& test : SpeedTestsOf(flags)) rows.push_back({.test = test, .samples = {}});
+  for (int repetition = 0; repetition < flags.repetitions; ++repetition) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      line.Show(fmt::format("repetition {} of {}, test {} of {}", repetition + 1, flags.repetitions,
+                            i + 1, rows.size()));
+      QUIRE_ASSIGN_OR_RETURN(
+          const SpeedSample sample,
+          MeasureSpeed(engine, rows[i].test, vocabulary, flags.seed + repetition, go_on));
+      rows[i].samples.push_back(sample);
+    }
+  }
+  line.Clear();
+  const BenchSetting setting = SettingOf(engine);
+  fmt::print("{}", flags.json ? SpeedAsJson(setting, rows) : SpeedAsText(setting, rows));
+  return {};
+}
+
+void Print(Engine& engine, const BenchFlags& flags, const FigureReport& report) {
+  const BenchSetting setting = SettingOf(engine);
+  fmt::print("{}", flags.json ? FiguresAsJson(setting, report) : FiguresAsText(setting, report));
+}
+
+Status RunGapTest(Engine& engine, const BenchFlags& flags, std::span<const int32_t> vocabulary) {
+  const auto go_on = [] { return !Interrupted(); };
+  ProgressLine line;
+  std::vector<std::vector<Figure>> runs;
+  for (int repetition = 0; repetition < flags.repetitions; ++repetition) {
+    line.Show(fmt::format("repetition {} of {}", repetition + 1, flags.repetitions));
+    QUIRE_ASSIGN_OR_RETURN(const GapSample sample, MeasureGap(engine, flags.gap, vocabulary,
+                                                              flags.seed + repetition, go_on));
+    runs.push_back(
+        {{"usual_gap_ms", "usual gap between tokens", "ms", sample.usual_gap_ms, 2},
+         {"median_gap_ms", "median while the prompt is computed", "ms", sample.median_gap_ms, 2},
+         {"longest_gap_ms", "longest while the prompt is computed", "ms", sample.longest_gap_ms, 2},
+         {"gap_ratio", "longest over usual", "", sample.ratio(), 2},
+         {"prompt_ttft_ms", "TTFT of the prompt", "ms", sample.prompt_ttft_ms, 1}});
+  }
+  line.Clear();
+  Print(engine, flags,
+        {.title = "A long prompt beside answers under way",
+         .options = {{"prompt", std::to_string(flags.gap.prompt_tokens)},
+                     {"decodes", std::to_string(flags.gap.num_decodes)},
+                     {"max-step-ms", fmt::format("{}", flags.engine.max_step_ms)}},
+         .figures = MergeRuns(runs)});
+  return {};
+}
+
+Status RunLoads(Engine& engine, BenchFlags& flags, std::span<const int32_t> vocabulary) {
+  LoadShape& shape = flags.shape;
+  shape.kind = *ParseLoadKind(flags.load);
+  shape.max_total_tokens = std::min(shape.max_total_tokens, engine.context_length());
+  ProgressLine line;
+  std::vector<std::vector<Figure>> runs;
+  for (int repetition = 0; repetition < flags.repetitions; ++repetition) {
+    shape.seed = flags.seed + repetition;
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<LoadRequest> load, MakeLoad(shape, vocabulary));
+    const auto show = [&](const LoadProgress& progress) {
+      line.Show(fmt::format("repetition {} of {}: {} of {} requests, {:.1f} tok/s", repetition + 1,
+                            flags.repetitions, progress.finished, progress.total,
+                            progress.tokens_per_second));
+      return !Interrupted();
+    };
+    QUIRE_ASSIGN_OR_RETURN(const LoadRun run, RunLoad(engine, load, flags.run, show));
+    runs.push_back(FiguresOf(run));
+  }
+  line.Clear();
+  Print(engine, flags,
+        {.title = "Load",
+         .options = {{"load", flags.load},
+                     {"num-prompts", std::to_string(shape.num_prompts)},
+                     {"request-rate",
+                      shape.request_rate > 0 ? fmt::format("{}", shape.request_rate) : "inf"},
+                     {"max-concurrency", std::to_string(flags.run.max_concurrency)},
+                     {"batching", flags.batching},
+                     {"allocation", flags.allocation},
+                     {"seed", std::to_string(flags.seed)}},
+         .figures = MergeRuns(runs)});
+  return {};
+}
+
+Status Bench(BenchFlags& flags) {
+  const bool has_load = !flags.load.empty();
+  int sequences = has_load ? kLoadSequences : 1;
+  if (!has_load) {
+    for (const int parallel : flags.num_parallel) sequences = std::max(sequences, parallel);
+  }
+  if (flags.engine.max_sequences == 0) flags.engine.max_sequences = sequences;
+  flags.run.batching = flags.batching == "static" ? Batching::kStatic : Batching::kContinuous;
+  flags.run.allocation = flags.allocation == "reserve" ? Allocation::kReserve : Allocation::kPaged;
+  if (flags.pool_reservations > 0) {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, ReservationBytes(flags));
+    flags.engine.kv_size = std::to_string(bytes);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
+  const std::vector<int32_t> vocabulary = PlainTokens(engine->model().tokenizer());
+  if (vocabulary.empty()) {
+    return MakeError(ErrorCode::kUnsupported, "the model's vocabulary holds no ordinary tokens");
+  }
+  if (!has_load) return RunSpeedTests(*engine, flags, vocabulary);
+  if (flags.load == kLongPrompt) return RunGapTest(*engine, flags, vocabulary);
+  return RunLoads(*engine, flags, vocabulary);
+}
+
+void AddSpeedFlags(CLI::App& verb, BenchFlags& flags) {
+  const auto list = [&](const char* names, std::vector<int>& values, int least,
+                        const char* description) {
+    verb.add_option(names, values, description)
+        ->delimiter(',')
+        ->check(CLI::Range(least, 1 << 24))
+        ->group("Speed tests (lists: 1,8,16)")
+        ->capture_default_str();
+  };
+  list("-p,--n-prompt", flags.num_prompt, 0, "tokens of a prompt; 0 = no prefill test");
+  list("-n,--n-gen", flags.num_generated, 0, "tokens decoded; 0 = no decode test");
+  list("-d,--n-depth", flags.depths, 0, "tokens that each sequence has in the cache beforehand");
+  list("--npl,--n-parallel", flags.num_parallel, 1, "sequences at once");
+}
+
+void AddLoadFlags(CLI::App& verb, BenchFlags& flags) {
+  const auto option = [&](const char* names, auto& value, const char* description) {
+    return verb.add_option(names, value, description)->group("Loads")->capture_default_str();
+  };
+  constexpr int kMost = 1 << 24;
+  option("--load", flags.load,
+         "run a load instead of the speed tests: sharegpt (independent prompts, lengths as in "
+         "ShareGPT's conversations), shared-prefix, multi-turn, or long-prompt (how long a running "
+         "answer waits while a long prompt is computed)")
+      ->check(CLI::IsMember({"sharegpt", "shared-prefix", "multi-turn", "long-prompt"}));
+  option("--num-prompts", flags.shape.num_prompts, "requests in all, every turn counted")
+      ->check(CLI::Range(1, kMost));
+  option("--request-rate", flags.shape.request_rate,
+         "arrivals a second, a Poisson process; 0 = all at once")
+      ->check(CLI::NonNegativeNumber);
+  option("--max-concurrency", flags.run.max_concurrency,
+         "requests that clients have under way at most; 0 = no limit")
+      ->check(CLI::NonNegativeNumber);
+  option("--max-total-tokens", flags.shape.max_total_tokens,
+         "of a request, prompt and output; longer ones are cut")
+      ->check(CLI::Range(2, kMost));
+  option("--prefix-len", flags.shape.prefix_tokens,
+         "tokens that all prompts begin with (shared-prefix, multi-turn)")
+      ->check(CLI::Range(0, kMost));
+  option("--input-len", flags.shape.input_tokens,
+         "tokens of a prompt's own tail, or that a turn adds (shared-prefix, multi-turn)")
+      ->check(CLI::Range(1, kMost));
+  option("--output-len", flags.shape.output_tokens,
+         "tokens of an answer (shared-prefix, multi-turn)")
+      ->check(CLI::Range(1, kMost));
+  option("--turns", flags.shape.turns, "of a conversation (multi-turn)")
+      ->check(CLI::Range(1, 1000));
+  option("--long-prompt-len", flags.gap.prompt_tokens, "tokens of the prompt (long-prompt)")
+      ->check(CLI::Range(1, kMost));
+  option("--decodes", flags.gap.num_decodes, "answers under way (long-prompt)")
+      ->check(CLI::Range(1, 1000));
+}
+
+void AddClassicFlags(CLI::App& verb, BenchFlags& flags) {
+  constexpr auto kGroup = "Ways of old, to compare with (loads)";
+  verb.add_option(
+          "--batching", flags.batching,
+          "continuous, or static: the next batch starts when the last of this one has ended")
+      ->check(CLI::IsMember({"continuous", "static"}))
+      ->group(kGroup)
+      ->capture_default_str();
+  verb.add_option("--allocation", flags.allocation,
+                  "paged, or reserve: a request runs when room for its largest size is free")
+      ->check(CLI::IsMember({"paged", "reserve"}))
+      ->group(kGroup)
+      ->capture_default_str();
+  verb.add_option("--reserve-tokens", flags.run.reserve_tokens, "slots of a reservation")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group(kGroup)
+      ->capture_default_str();
+  verb.add_option("--pool-reservations", flags.pool_reservations,
+                  "make the pool as large as so many reservations; 0 = as --kv-size says")
+      ->check(CLI::Range(0, 1 << 16))
+      ->group(kGroup)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddBenchVerb(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("bench", "Measure speed, alone and under load");
+  auto flags = std::make_shared<BenchFlags>();
+  flags->engine.max_sequences = 0;
+  AddEngineFlags(*verb, flags->engine);
+  AddBatchingFlags(*verb, flags->engine);
+  AddSpeedFlags(*verb, *flags);
+  AddLoadFlags(*verb, *flags);
+  AddClassicFlags(*verb, *flags);
+  verb->add_option("-r,--repetitions", flags->repetitions,
+                   "runs of everything; medians are reported")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--seed", flags->seed, "of lengths, arrivals and token ids")
+      ->capture_default_str();
+  verb->add_flag("--json", flags->json, "for programs");
+  verb->callback([flags, &exit_code] { exit_code = Report(Bench(*flags)); });
+}
+
+}  // namespace quire

@@ -1,0 +1,136 @@
+// The sequences that are under way, and the transitions that a plan makes: everything of a step
+// but the arithmetic.
+//
+//   Add -> queue -> (admitted) running -> Remove        preempted: running -> queue
+//
+//   const StepPlan plan = batch.Plan(now);   decides
+//   auto items = batch.Begin(plan);          preempts, admits, reserves
+//   (the forward pass over items)
+//   batch.Commit(items);                     the entries are in their slots
+//   (sampling; Append, Fork, Remove)
+//
+// Invariants (CheckInvariants):
+//   1. A running sequence holds tables; one in the queue holds none.
+//   2. num_computed <= tokens: the cache holds entries for exactly the first num_computed tokens.
+//      A sampled token has no entry until it is fed.
+//   3. The cache's used blocks are those that the running sequences' tables name.
+// Used by one thread at a time. The cache outlives it, and nobody else holds blocks of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "engine/step_costs.h"
+#include "engine/step_plan.h"
+#include "kv/kv_cache.h"
+
+namespace quire {
+
+struct SequenceSpec {
+  std::vector<int32_t> tokens{};  // at least one
+  Digest root{};                  // prefixes are shared within it
+  int priority = 0;               // lower is more urgent
+  double arrival_ms = 0;
+  std::optional<double> deadline_ms{};
+  bool reads_cache = true;  // off: every entry is computed (prompt log-probabilities need that)
+  bool keeps_cache = true;  // off: its blocks are private and gone with it
+  int max_chunk = 0;        // 0 = no limit of its own
+};
+
+// A sequence's rows in a step.
+struct StepItem {
+  SequenceId sequence = 0;
+  int first_position = 0;
+  int num_tokens = 0;
+  std::span<const int32_t> tokens{};  // [num_tokens] the ids to feed
+  bool reaches_end = false;           // the last row's logits say what follows
+  std::span<const std::span<const int32_t>> block_tables{};  // [num_groups]
+};
+
+struct BatchCounters {
+  int64_t admissions = 0;
+  int64_t preemptions = 0;
+  int64_t forks = 0;
+  int64_t expired = 0;
+  int64_t shared_waits = 0;  // steps that a sequence waited for another to compute its prefix
+};
+
+class Batch {
+ public:
+  Batch(KvCache& cache, const SchedulerOptions& options);
+  ~Batch();
+
+  // Into the queue.
+  SequenceId Add(SequenceSpec spec);
+  // A second sequence with the same tokens and the same entries. It runs when its parent does and a
+  // place is free, and queues otherwise: what it shares is found again by content.
+  SequenceId Fork(SequenceId parent);
+  // A token that was sampled, or forced.
+  void Append(SequenceId id, int32_t token);
+  // Ends it in any state; filled blocks stay findable.
+  void Remove(SequenceId id);
+  // Drops a running sequence's entries; the tokens are computed again.
+  void Forget(SequenceId id);
+
+  // Looks at the head of the queue only, as far as a step could admit and a little beyond, and at
+  // those whose deadline has passed.
+  StepPlan Plan(double now_ms) const;
+  // Carries out a plan of the present state, as far as the forward pass; also one that computes
+  // nothing, because it may preempt. In the order of the plan's lines. Sequences that the plan
+  // expires are only counted: who owns them removes them. The spans are valid until Commit.
+  std::vector<StepItem> Begin(const StepPlan& plan);
+  // Items of sequences that were removed since Begin are passed over.
+  void Commit(std::span<const StepItem> items);
+
+  // Feeds the scheduler's measure of time.
+  void ObserveStep(const StepPlan& plan, double duration_ms);
+
+  bool empty() const;
+  int num_running() const;
+  int num_queued() const;
+  bool is_running(SequenceId id) const;
+  std::span<const int32_t> tokens(SequenceId id) const;
+  int num_computed(SequenceId id) const;
+  // Blocks that a running sequence holds in a group.
+  std::span<const BlockId> table(SequenceId id, int group) const;
+  // Entries that were found rather than computed when it was first admitted.
+  int cached_tokens(SequenceId id) const;
+  // When it was first admitted; negative before.
+  double admitted_ms(SequenceId id) const;
+  const BatchCounters& counters() const { return counters_; }
+  const KvCache& cache() const { return cache_; }
+
+  void CheckInvariants() const;
+
+ private:
+  struct Entry;
+  using QueueKey = std::tuple<int, double, SequenceId>;  // priority, arrival, id
+
+  Entry& At(SequenceId id);
+  const Entry& At(SequenceId id) const;
+  SequenceId Insert(std::unique_ptr<Entry> entry);
+  void Enqueue(SequenceId id);
+  void Preempt(SequenceId id);
+  bool Admit(const PlanLine& line, double now_ms);
+  bool MayAdmit() const;
+  std::vector<SequenceId> QueueCandidates(double now_ms) const;
+
+  KvCache& cache_;
+  SchedulerOptions options_;
+  StepCosts costs_;
+  std::map<SequenceId, std::unique_ptr<Entry>> entries_;
+  std::vector<SequenceId> running_;  // in order of admission
+  std::set<QueueKey> queue_;
+  std::set<std::pair<double, SequenceId>> queued_deadlines_;  // of those in the queue
+  SequenceId next_id_ = 1;
+  BatchCounters counters_;
+};
+
+}  // namespace quire

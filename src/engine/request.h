@@ -1,0 +1,111 @@
+// What a client asks of the engine, and what it gets back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "sampling/log_probs.h"
+#include "sampling/parameters.h"
+#include "text/tokenizer.h"
+
+namespace quire {
+
+using RequestId = int64_t;
+
+struct BeamOptions {
+  int width = 0;              // beams kept; 0 = no beam search, at most kMaxLogProbs / 2 otherwise
+  double length_penalty = 1;  // score = sum of log-probabilities / length^length_penalty
+  bool early_stopping = false;  // ends as soon as `width` answers have ended
+};
+
+struct Request {
+  std::vector<int32_t> prompt{};  // token ids, at least one
+  // The text that `prompt` was encoded from. Where given, the answer's ids are remembered with it
+  // and found again when it comes back as text (engine/answer_index.h).
+  std::vector<PromptPiece> prompt_pieces{};
+
+  SamplingParameters sampling{};
+  int num_choices = 1;  // n: answers, drawn independently; with beams, the best so many
+  int max_tokens = -1;  // of each answer; -1 = until the context is full; at least 1 otherwise
+  int min_tokens = 0;   // before these, no end-of-text, stop token or stop string ends an answer
+  std::vector<std::string> stops{};       // text that ends an answer; not part of it
+  bool include_stop = false;              // keep the stop string in the text
+  std::vector<int32_t> stop_token_ids{};  // beside the model's end-of-text ids
+  bool ignore_end_of_text = false;
+  // Log-probabilities of so many best tokens and of the true one at each prompt position, 0 to
+  // kMaxLogProbs. What the cache holds cannot tell them: the prompt is computed, cached_tokens 0.
+  std::optional<int> prompt_logprobs{};
+  BeamOptions beams{};
+
+  std::string cache_salt{};            // prefixes are shared among equal salts
+  int priority = 0;                    // lower is more urgent
+  std::optional<double> timeout_ms{};  // from submission to the end
+  bool use_kv_cache = true;            // off: every step computes all tokens again
+};
+
+enum class FinishReason : uint8_t {
+  kStop,     // an end-of-text token, a stop token or a stop string
+  kLength,   // max_tokens or the context is reached
+  kAborted,  // Abort was called
+  kTimeout,  // timeout_ms ran out
+  kError,    // RequestResult::status says what
+};
+// "stop", "length", "abort", "timeout", "error"
+std::string_view NameOf(FinishReason reason);
+
+struct Choice {
+  int index = 0;
+  std::string text{};                 // stop string and end-of-text token left out
+  std::vector<int32_t> tokens{};      // every sampled id, the one that ended the answer included
+  std::vector<LogProbs> log_probs{};  // [tokens], where asked for
+  FinishReason finish_reason = FinishReason::kStop;
+  std::optional<std::string> matched_stop{};  // the stop string that ended it
+  std::optional<int32_t>
+      matched_stop_token{};        // the stop token that ended it, end-of-text included
+  double cumulative_log_prob = 0;  // of its tokens, with logprobs or beams
+  double score = 0;                // with beams: what they are ordered by
+};
+
+struct RequestResult {
+  RequestId id = 0;
+  Status status{};  // of a kError
+  int prompt_tokens = 0;
+  int cached_tokens = 0;  // of the prompt: entries found in the cache; 0 <= cached < prompt
+  // [prompt_tokens], the first empty; where asked for
+  std::vector<std::optional<LogProbs>> prompt_log_probs{};
+  std::vector<Choice> choices{};  // by index; of beams none where no token came
+  uint64_t seed = 0;              // that fixes the draws
+  double queue_ms = 0;            // from submission to the first step that computes it
+  double first_token_ms = 0;      // from submission to the first sampled token; 0 = none came
+  double decode_ms = 0;           // from the first sampled token to the last
+  double total_ms = 0;            // from submission to the end
+
+  int completion_tokens() const {
+    int count = 0;
+    for (const Choice& choice : choices) count += static_cast<int>(choice.tokens.size());
+    return count;
+  }
+};
+
+// A sampled token, as it comes. With beams there are none: what stands is known at the end.
+struct AnswerPiece {
+  int choice = 0;
+  int32_t token = 0;  // -1: none, the answer was ended from outside and this text was held back
+  std::string_view text{};  // that is part of the answer for good, in whole characters
+  const LogProbs* log_probs = nullptr;
+};
+
+// Called by the thread that steps the engine. May be empty. They may call Submit and Abort.
+struct RequestHooks {
+  std::function<void(const AnswerPiece& piece)> on_piece{};
+  // Once, whatever the end.
+  std::function<void(RequestResult result)> on_finish{};
+};
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+// A request under way: its sequences, the answers that grow on them, and what it will return.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/answer.h"
+#include "engine/beam_search.h"
+#include "engine/request.h"
+#include "engine/step_plan.h"
+#include "kv/identity.h"
+
+namespace quire {
+
+class RequestState {
+ public:
+  RequestId id = 0;
+  Request request{};  // the answers point into it: a state does not move
+  RequestHooks hooks{};
+  Digest root{};
+  double submitted_ms = 0;
+  double first_token_at_ms = -1;
+  double last_token_at_ms = -1;
+  RequestResult result{};
+
+  // Members are the request's sequences: its answers by index, or its live beams. While the prompt
+  // is computed there is one.
+  std::vector<SequenceId> members{};  // 0 = ended
+  bool has_forked = false;            // the prompt is computed, and every answer has its sequence
+  std::vector<Answer> answers{};      // [num_choices]; none with beams
+
+  std::optional<BeamSearch> beams{};
+  std::vector<int32_t> beam_enders{};  // tokens that end a beam's answer
+  std::vector<std::optional<std::vector<TokenLogProb>>> proposals{};  // [members] of this step
+
+  bool has_ended = false;
+
+  RequestState() = default;
+  RequestState(const RequestState&) = delete;
+  RequestState& operator=(const RequestState&) = delete;
+};
+
+}  // namespace quire

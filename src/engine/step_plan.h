@@ -1,0 +1,66 @@
+// What one step of the engine does: plain data that can be printed, tested, recorded and explained.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+using SequenceId = int64_t;
+
+enum class PlanAction : uint8_t {
+  kDecode,   // computes one token that was sampled
+  kPrefill,  // computes tokens whose successors are known, all or a chunk of them
+  kPreempt,  // gives its blocks back and waits
+  kWait,     // stays in the queue
+  kExpire,   // its deadline has passed: it ends
+};
+
+enum class PlanReason : uint8_t {
+  kNone,
+  kWholeGap,      // all that it lacks
+  kTokenBudget,   // as much as the step's tokens allow
+  kTimeBudget,    // as much as the step's time allows
+  kRowLimit,      // as many as its logits rows may be at once
+  kNoBlocks,      // wait, preempt: blocks needed, blocks available
+  kNoSlot,        // as many sequences run as may
+  kSharedPrefix,  // another sequence is computing the same prefix
+  kPriority,      // a more urgent sequence takes its place
+  kBehind,        // one before it in the queue waits
+  kDeadline,
+};
+
+// One sequence's part in the step, or why it has none.
+struct PlanLine {
+  SequenceId sequence = 0;
+  PlanAction action = PlanAction::kWait;
+  PlanReason reason = PlanReason::kNone;
+  bool is_admission = false;  // it leaves the queue with this step
+  int cached_tokens = 0;      // of an admission: entries found
+  int first_position = 0;     // of the tokens computed
+  int num_tokens = 0;         // 0 unless it computes
+  int sequence_tokens = 0;    // that it has, computed or not
+  int common_tokens = 0;      // where it waits for another's prefix: the length of that
+  // Taken by this line out of those available; where it waits or yields: what finds no room. An
+  // admission looks for room for all its tokens and the reserve.
+  int64_t blocks_needed = 0;
+  int64_t blocks_available = 0;  // when the line was planned
+  SequenceId other = 0;          // that it waits for or yields to; 0 = none
+};
+
+struct StepPlan {
+  double now_ms = 0;
+  std::vector<PlanLine> lines;  // those that compute first, in the order of their rows
+  int num_tokens = 0;           // sum over the lines
+  int token_budget = 0;         // that prefill was held to
+
+  bool computes() const { return num_tokens > 0; }
+};
+
+// "s3 prefill 512..767 (256 of 1900 tokens, time budget), 16 blocks of 120": one line, for logs,
+// scenarios and `quire explain`.
+std::string ToString(const PlanLine& line);
+std::string ToString(const StepPlan& plan);  // a line each, joined by newlines
+
+}  // namespace quire

@@ -1,0 +1,134 @@
+"""`quire plan` as a person or a script meets it.
+
+    python3 plan_verb_test.py PATH_TO_QUIRE PATH_TO_TESTS [unittest arguments]
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+QUIRE = sys.argv[1]
+GOLDEN = pathlib.Path(sys.argv[2]) / "golden" / "models"
+LLAMA_8B = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+            "vocab_size": 128256, "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}
+
+
+class PlanVerbTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.environment = dict(os.environ, QUIRE_CACHE=self.folder.name)
+
+    def quire(self, *arguments):
+        return subprocess.run([QUIRE, "plan", *arguments], capture_output=True, text=True,
+                              timeout=60, env=self.environment)
+
+    def plan(self, *arguments):
+        result = self.quire(*arguments, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def write_config(self, config, name="config.json"):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return str(path)
+
+    def test_a_published_shape_has_its_golden_numbers(self):
+        plan = self.plan("qwen-7b", "-c", "2048")
+        self.assertEqual(plan["layers"][0]["kv_bytes"], 33_554_432)
+        self.assertEqual(plan["kv"]["sequence_formula_bytes"], 1_073_741_824)
+        self.assertEqual(plan["memory"]["weights_bytes"], 15_442_649_088)
+        self.assertEqual(self.plan("llama-13b")["kv"]["bytes_per_token"], 819_200)
+
+    def test_a_card_carries_what_its_cache_holds(self):
+        for context, half, whole in ((512, 48, 34), (2048, 12, 8), (4096, 6, 4), (8192, 3, 2)):
+            plan = self.plan("qwen-7b", "-c", str(context), "--kv-size", "12GiB")
+            self.assertEqual(plan["concurrency"]["worst_case"], half)
+            plan = self.plan("qwen-7b", "-c", str(context), "--memory", "24GiB", "--overhead",
+                             "1GiB", "--weights-bytes", "15.44GB")
+            self.assertEqual(plan["fits"]["sequences"], whole)
+
+    def test_gigabytes_and_gibibytes_differ_and_are_labelled(self):
+        config = self.write_config(LLAMA_8B)
+        for size, tokens in (("8GB", 61_035), ("8GiB", 65_536)):
+            plan = self.plan(config, "--kv-size", size)
+            self.assertEqual(plan["concurrency"]["largest_context_formula"], tokens)
+        text = self.quire(config, "--kv-size", "8GB").stdout
+        self.assertIn("8,000,000,000 bytes (7,629.4 MiB, 8,000.0 MB)", text)
+        self.assertIn("61035 tokens by the formula, 61024 in blocks", text)
+        self.assertEqual(self.quire(config, "--kv-size", "8G").returncode, 2)
+
+    def test_concurrency_says_what_it_assumes(self):
+        config = self.write_config(LLAMA_8B)
+        text = self.quire(config, "--kv-size", f"{302_921 * 131_072}").stdout
+        self.assertIn("each reserves 131072 tokens: 2 whole requests at full length (ratio 2.31)",
+                      text)
+        self.assertIn("lognormal, mean 161 in and 338 out, sigma 1, at most 2048 in all", text)
+        shared = self.plan(config, "--kv-size", "8GiB", "-c", "4096", "--shared-prefix", "2048")
+        self.assertEqual(shared["concurrency"]["worst_case"], 16)
+        self.assertEqual(shared["concurrency"]["shared_prefix"]["worst_case"], 31)
+
+    def test_a_folder_with_a_configuration_is_a_model(self):
+        self.write_config(LLAMA_8B)
+        self.assertEqual(self.plan(self.folder.name)["kv"]["bytes_per_token"], 131_072)
+
+    def test_a_file_is_planned_from_its_header(self):
+        plan = self.plan(str(GOLDEN / "tiny-gemma3.gguf"))
+        self.assertTrue(plan["weights_known"])
+        lines = [value for key, value in plan["memory"].items() if not key.startswith("total")]
+        self.assertEqual(sum(lines), plan["memory"]["total_bytes"])
+
+    def test_types_that_the_engine_does_not_store_are_labelled(self):
+        self.assertTrue(self.plan("llama-3-8b", "--kv-type", "fp8")["kv"]["planned_only"])
+        self.assertFalse(self.plan("llama-3-8b", "--kv-type", "q8_0")["kv"]["planned_only"])
+        self.assertIn("planned only", self.quire("llama-3-8b", "--kv-type", "q4_0").stdout)
+
+    def test_what_does_not_fit_ends_with_what_would(self):
+        result = self.quire("llama-3-8b", "-c", "8192", "--parallel", "16", "--memory", "24GiB")
+        self.assertEqual(result.returncode, 4)
+        self.assertRegex(result.stderr, r"16 sequences of 8192 tokens need .* bytes")
+        self.assertRegex(result.stderr, r"a context of at most \d+ tokens")
+
+    def test_wrong_input_is_told_and_is_no_crash(self):
+        broken = pathlib.Path(self.folder.name) / "broken.json"
+        broken.write_text("{", encoding="utf-8")
+        unknown = self.write_config({"num_hidden_layers": 2, "hidden_size": 64,
+                                     "num_attention_heads": 4, "num_kv_groups": 2}, "unknown.json")
+        for arguments, code, words in (
+                (["no-such-model"], 3, "known shapes"),
+                ([str(broken)], 3, "not JSON"),
+                ([unknown], 3, "num_kv_groups"),
+                ([self.folder.name + "/missing.gguf"], 3, "no such file"),
+                ([self.folder.name + "/missing.json"], 3, "cannot open"),
+                (["llama-3-8b", "--kv-type", "q3"], 2, "kv-type"),
+                (["llama-3-8b", "--parallel", "0"], 2, "expected 1 to"),
+                (["llama-3-8b", "-c", "-1"], 2, "expected 0 to"),
+                (["llama-3-8b", "--memory", "lots"], 2, "GiB"),
+                (["llama-3-8b", "--memory", "64GiB", "--sigma", "9"], 2, "sigma"),
+                (["llama-3-8b", "--weight-bits", "0"], 2, "weight-bits"),
+                ([str(GOLDEN)], None, "")):
+            result = self.quire(*arguments)
+            if code is None:
+                self.assertGreater(result.returncode, 0, arguments)
+            else:
+                self.assertEqual(result.returncode, code, (arguments, result.stderr))
+            self.assertIn(words, result.stderr, arguments)
+
+    def test_no_weights_are_read(self):
+        # A file of 16 GiB without a byte on the disk: reading it would take seconds.
+        path = pathlib.Path(self.folder.name) / "large.gguf"
+        path.write_bytes((GOLDEN / "tiny-llama.gguf").read_bytes())
+        os.truncate(path, 16 << 30)
+        start = time.monotonic()
+        self.plan(str(path))
+        self.assertLess(time.monotonic() - start, 2.0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

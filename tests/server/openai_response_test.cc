@@ -1,0 +1,263 @@
+#include "server/openai_response.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "text/bpe_tokenizer.h"
+#include "text/byte_alphabet.h"
+
+namespace quire {
+namespace {
+
+// Tokens 0 to 255 are bytes; 256 "<bos>" and 257 "<eos>" are control tokens; 258 "ab".
+class OpenAiResponse : public ::testing::Test {
+ protected:
+  static constexpr int32_t kBos = 256;
+  static constexpr int32_t kEos = 257;
+  static constexpr int32_t kAb = 258;
+
+  OpenAiResponse() {
+    Vocabulary vocabulary;
+    vocabulary.model = "gpt2";
+    vocabulary.pre = "default";
+    for (const std::string& spelling : ByteSpellings()) {
+      vocabulary.tokens.push_back(spelling);
+      vocabulary.kinds.push_back(TokenKind::kNormal);
+    }
+    for (const char* text : {"<bos>", "<eos>"}) {
+      vocabulary.tokens.push_back(text);
+      vocabulary.kinds.push_back(TokenKind::kControl);
+    }
+    vocabulary.tokens.push_back("ab");
+    vocabulary.kinds.push_back(TokenKind::kNormal);
+    vocabulary.merges.push_back("a b");
+    auto tokenizer = BpeTokenizer::Create(std::move(vocabulary));
+    QUIRE_CHECK(tokenizer.ok(), "{}", tokenizer.error().message);
+    tokenizer_ = std::move(tokenizer).value();
+  }
+
+  // The token of one byte.
+  int32_t Byte(uint8_t byte) const {
+    for (int32_t id = 0; id < 256; ++id) {
+      if (tokenizer_->TokenBytes(id) == std::string(1, static_cast<char>(byte))) return id;
+    }
+    return -1;
+  }
+
+  OpenAiRequest Parse(OpenAiEndpoint endpoint, const std::string& text) {
+    auto parsed = ParseOpenAiRequest(endpoint, text);
+    QUIRE_CHECK(std::holds_alternative<OpenAiRequest>(parsed), "{}",
+                std::get<ApiError>(parsed).message);
+    return std::get<OpenAiRequest>(std::move(parsed));
+  }
+  OpenAiRequest Chat(const std::string& members = R"("n":1)") {
+    return Parse(OpenAiEndpoint::kChatCompletions,
+                 R"({"messages":[{"role":"user","content":"x"}],)" + members + "}");
+  }
+  OpenAiRequest Completion(const std::string& members = R"("n":1)") {
+    return Parse(OpenAiEndpoint::kCompletions, R"({"prompt":"ab",)" + members + "}");
+  }
+
+  boost::json::value Respond(const OpenAiRequest& body, std::vector<PromptAnswer> answers) {
+    return boost::json::parse(ResponseBody(
+        body, answers, *tokenizer_, {.id = "cmpl-1", .model = "tiny", .created = 1700000000}));
+  }
+
+  static LogProbs Entry(int32_t chosen, double log_prob, std::vector<TokenLogProb> top) {
+    return {.chosen = {chosen, log_prob}, .top = std::move(top)};
+  }
+  // "ab" as prompt; "é!" and the end-of-text token as answer.
+  PromptAnswer Answer() const {
+    const int32_t first = Byte(0xC3);
+    const int32_t second = Byte(0xA9);
+    const int32_t mark = Byte('!');
+    PromptAnswer answer{.prompt = {kBos, kAb}, .num_added = 1};
+    answer.result.prompt_tokens = 2;
+    answer.result.prompt_log_probs = {std::nullopt, Entry(kAb, -0.5, {{mark, -0.25}, {kAb, -0.5}})};
+    answer.result.choices.push_back(
+        {.text = "é!",
+         .tokens = {first, second, mark, kEos},
+         .log_probs = {Entry(first, -1, {{mark, -0.5}, {first, -1}}),
+                       Entry(second, -0.125, {{second, -0.125}}),
+                       Entry(mark, -2, {{kAb, -0.5}, {mark, -2}}),
+                       Entry(kEos, -INFINITY, {{kAb, -0.5}, {kEos, -INFINITY}})},
+         .matched_stop_token = kEos});
+    return answer;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+TEST_F(OpenAiResponse, OfAChatHasTheMessageAndTheUsage) {
+  PromptAnswer answer = Answer();
+  answer.result.prompt_tokens = 20;
+  answer.result.cached_tokens = 16;
+  const auto body = Respond(Chat(), {answer});
+  EXPECT_EQ(body.at("object").as_string(), "chat.completion");
+  EXPECT_EQ(body.at("id").as_string(), "cmpl-1");
+  EXPECT_EQ(body.at("model").as_string(), "tiny");
+  EXPECT_EQ(body.at("created").as_int64(), 1700000000);
+  const auto& choice = body.at("choices").at(0);
+  EXPECT_EQ(choice.at("index").as_int64(), 0);
+  EXPECT_EQ(choice.at("message").at("role").as_string(), "assistant");
+  EXPECT_EQ(choice.at("message").at("content").as_string(), "é!");
+  EXPECT_EQ(choice.at("finish_reason").as_string(), "stop");
+  EXPECT_TRUE(choice.at("stop_reason").is_null());
+  EXPECT_TRUE(choice.at("logprobs").is_null());
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 20);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 4);
+  EXPECT_EQ(body.at("usage").at("total_tokens").as_int64(), 24);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 16);
+}
+
+TEST_F(OpenAiResponse, SaysZeroCachedTokensOnAMiss) {
+  const auto body = Respond(Completion(), {Answer()});
+  EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 0);
+}
+
+TEST_F(OpenAiResponse, OfAChatWritesLogProbabilitiesWithBytes) {
+  const auto body = Respond(Chat(R"("logprobs":true,"top_logprobs":1)"), {Answer()});
+  const auto& content = body.at("choices").at(0).at("logprobs").at("content").as_array();
+  ASSERT_EQ(content.size(), 4u);
+  EXPECT_EQ(content[0].at("token").as_string(), "\xEF\xBF\xBD");
+  EXPECT_EQ(content[0].at("bytes"), boost::json::value({0xC3}));
+  EXPECT_EQ(content[0].at("logprob").as_double(), -1.0);
+  // Exactly as many as asked for: the chosen token is not among them.
+  ASSERT_EQ(content[0].at("top_logprobs").as_array().size(), 1u);
+  EXPECT_EQ(content[0].at("top_logprobs").at(0).at("token").as_string(), "!");
+  EXPECT_EQ(content[3].at("token").as_string(), "<eos>");
+  EXPECT_EQ(content[3].at("logprob").as_double(), -9999.0);
+  const auto none = Respond(Chat(R"("logprobs":true)"), {Answer()});
+  EXPECT_TRUE(none.at("choices")
+                  .at(0)
+                  .at("logprobs")
+                  .at("content")
+                  .at(0)
+                  .at("top_logprobs")
+                  .as_array()
+                  .empty());
+}
+
+TEST_F(OpenAiResponse, OfACompletionWritesParallelArrays) {
+  const auto body = Respond(Completion(R"("logprobs":1)"), {Answer()});
+  EXPECT_EQ(body.at("object").as_string(), "text_completion");
+  const auto& choice = body.at("choices").at(0);
+  EXPECT_EQ(choice.at("text").as_string(), "é!");
+  const auto& logprobs = choice.at("logprobs");
+  EXPECT_EQ(logprobs.at("tokens"),
+            boost::json::parse(R"(["bytes:\\xc3","bytes:\\xa9","!","<eos>"])"));
+  EXPECT_EQ(logprobs.at("token_logprobs"), boost::json::parse("[-1.0,-0.125,-2.0,-9999.0]"));
+  // Characters: the two bytes of é are one.
+  EXPECT_EQ(logprobs.at("text_offset"), boost::json::parse("[0,0,1,2]"));
+  EXPECT_EQ(logprobs.at("top_logprobs").at(0),
+            boost::json::parse(R"({"bytes:\\xc3":-1.0,"!":-0.5})"));
+  const auto chosen = Respond(Completion(R"("logprobs":0)"), {Answer()});
+  EXPECT_EQ(chosen.at("choices").at(0).at("logprobs").at("top_logprobs").at(2),
+            boost::json::parse(R"({"!":-2.0})"));
+}
+
+TEST_F(OpenAiResponse, EchoesThePromptWithItsLogProbabilitiesInFront) {
+  const auto body = Respond(Completion(R"("logprobs":1,"echo":true)"), {Answer()});
+  const auto& choice = body.at("choices").at(0);
+  EXPECT_EQ(choice.at("text").as_string(), "abé!");
+  const auto& logprobs = choice.at("logprobs");
+  EXPECT_EQ(logprobs.at("tokens"),
+            boost::json::parse(R"(["<bos>","ab","bytes:\\xc3","bytes:\\xa9","!","<eos>"])"));
+  EXPECT_TRUE(logprobs.at("token_logprobs").at(0).is_null());
+  EXPECT_TRUE(logprobs.at("top_logprobs").at(0).is_null());
+  EXPECT_EQ(logprobs.at("token_logprobs").at(1).as_double(), -0.5);
+  EXPECT_EQ(logprobs.at("text_offset"), boost::json::parse("[0,0,2,2,3,4]"));
+}
+
+TEST_F(OpenAiResponse, OfNoNewTokensIsTheEchoAlone) {
+  PromptAnswer answer = Answer();
+  const auto body = Respond(Completion(R"("logprobs":1,"echo":true,"max_tokens":0)"), {answer});
+  const auto& choice = body.at("choices").at(0);
+  EXPECT_EQ(choice.at("text").as_string(), "ab");
+  EXPECT_EQ(choice.at("finish_reason").as_string(), "length");
+  EXPECT_EQ(choice.at("logprobs").at("tokens").as_array().size(), 2u);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 0);
+}
+
+TEST_F(OpenAiResponse, NumbersChoicesPromptByPrompt) {
+  PromptAnswer first = Answer();
+  first.result.choices.push_back({.index = 1, .text = "second", .tokens = {kAb}});
+  PromptAnswer second = Answer();
+  second.result.choices[0].text = "third";
+  second.result.cached_tokens = 1;
+  const auto body = Respond(Completion(), {first, second});
+  const auto& choices = body.at("choices").as_array();
+  ASSERT_EQ(choices.size(), 3u);
+  EXPECT_EQ(choices[1].at("index").as_int64(), 1);
+  EXPECT_EQ(choices[1].at("text").as_string(), "second");
+  EXPECT_EQ(choices[2].at("index").as_int64(), 2);
+  EXPECT_EQ(choices[2].at("text").as_string(), "third");
+  // Each prompt once, all answers.
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 4);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 9);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 1);
+}
+
+TEST_F(OpenAiResponse, NamesFinishReasonsThatClientsKnow) {
+  const auto reason = [&](FinishReason finish_reason) {
+    PromptAnswer answer = Answer();
+    answer.result.choices[0].finish_reason = finish_reason;
+    return std::string(
+        Respond(Chat(), {answer}).at("choices").at(0).at("finish_reason").as_string());
+  };
+  EXPECT_EQ(reason(FinishReason::kStop), "stop");
+  EXPECT_EQ(reason(FinishReason::kLength), "length");
+  EXPECT_EQ(reason(FinishReason::kAborted), "abort");
+  EXPECT_EQ(reason(FinishReason::kTimeout), "abort");
+}
+
+TEST_F(OpenAiResponse, TellsWhichStopOfTheRequestEndedIt) {
+  PromptAnswer answer = Answer();
+  EXPECT_EQ(
+      Respond(Chat(R"("stop_token_ids":[257])"), {answer}).at("choices").at(0).at("stop_reason"),
+      boost::json::value(257));
+  answer.result.choices[0].matched_stop_token.reset();
+  answer.result.choices[0].matched_stop = "!!";
+  EXPECT_EQ(Respond(Chat(), {answer}).at("choices").at(0).at("stop_reason"),
+            boost::json::value("!!"));
+}
+
+TEST_F(OpenAiResponse, ReportsTheIdsWhereAskedFor) {
+  const auto completion = Respond(Completion(R"("return_token_ids":true)"), {Answer()});
+  EXPECT_EQ(completion.at("choices").at(0).at("prompt_token_ids"), boost::json::value({kBos, kAb}));
+  EXPECT_EQ(completion.at("choices").at(0).at("token_ids").as_array().size(), 4u);
+  const auto chat = Respond(Chat(R"("return_token_ids":true)"), {Answer()});
+  EXPECT_EQ(chat.at("prompt_token_ids"), boost::json::value({kBos, kAb}));
+  EXPECT_EQ(chat.at("choices").at(0).at("token_ids").at(3), boost::json::value(kEos));
+  EXPECT_FALSE(Respond(Chat(), {Answer()}).as_object().contains("prompt_token_ids"));
+}
+
+TEST_F(OpenAiResponse, WritesPromptLogProbabilitiesInVllmsForm) {
+  const auto body = Respond(Chat(R"("prompt_logprobs":1)"), {Answer()});
+  const auto& list = body.at("prompt_logprobs").as_array();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_TRUE(list[0].is_null());
+  const auto& entry = list[1].as_object();
+  EXPECT_EQ(entry.size(), 2u);
+  EXPECT_EQ(entry.at(std::to_string(Byte('!'))).at("rank").as_int64(), 1);
+  EXPECT_EQ(entry.at("258").at("logprob").as_double(), -0.5);
+  EXPECT_EQ(entry.at("258").at("decoded_token").as_string(), "ab");
+  EXPECT_TRUE(entry.at("258").at("rank").is_null());
+}
+
+TEST_F(OpenAiResponse, SpellsTokensAsIdsWhereAskedFor) {
+  const auto body =
+      Respond(Completion(R"("logprobs":1,"return_tokens_as_token_ids":true)"), {Answer()});
+  EXPECT_EQ(body.at("choices").at(0).at("logprobs").at("tokens").at(3).as_string(), "token_id:257");
+}
+
+TEST(NewResponseId, NamesTheEndpointAndNeverRepeats) {
+  EXPECT_TRUE(NewResponseId(OpenAiEndpoint::kChatCompletions).starts_with("chatcmpl-"));
+  EXPECT_TRUE(NewResponseId(OpenAiEndpoint::kCompletions).starts_with("cmpl-"));
+  EXPECT_NE(NewResponseId(OpenAiEndpoint::kCompletions),
+            NewResponseId(OpenAiEndpoint::kCompletions));
+}
+
+}  // namespace
+}  // namespace quire
