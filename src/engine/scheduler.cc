@@ -92,8 +92,8 @@ void StepPlanner::SetBudget() {
   plan_.token_budget = prefill_left_;
 }
 
-// All rows together are whole tiles, decodes and prefill: a row more than that costs as much as most
-// of a tile. Never so few that prefill stands still.
+// All rows together are whole tiles, decodes and prefill: a row more than that costs as much as
+// most of a tile. Never so few that prefill stands still.
 int StepPlanner::TimeBudget(int num_decodes) const {
   const StepCostEstimate& costs = state_.costs;
   double tokens = kCautiousTokens;

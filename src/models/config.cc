@@ -71,8 +71,8 @@ Digest ArchitectureDigest(const ModelConfig& config) {
   add(static_cast<uint64_t>(config.norm));
   add(static_cast<uint64_t>(config.norm_placement));
   add_real(config.norm_epsilon);
-  for (const bool flag : {config.final_norm, config.query_key_norm, config.learned_positions,
-                          config.gated_ffn}) {
+  for (const bool flag :
+       {config.final_norm, config.query_key_norm, config.learned_positions, config.gated_ffn}) {
     add(flag ? 1 : 0);
   }
   add(static_cast<uint64_t>(config.activation));
