@@ -48,7 +48,7 @@ void AddBatchingFlags(CLI::App& app, EngineFlags& flags) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--max-step-ms", flags.max_step_ms,
-                 "time that prefill may make a step last while others decode, in ms; 0 = 2.5 times "
+                 "time that prefill may make a step last while others decode, in ms; 0 = twice "
                  "what the decodes take alone")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -92,11 +92,11 @@ void StepPlanner::SetBudget() {
   plan_.token_budget = prefill_left_;
 }
 
-// All rows together are whole tiles, decodes and prefill: a row more than that costs as much as
-// most of a tile. Never so few that prefill stands still.
+// Rows, decodes and prefill together, fill whole tiles where that leaves prefill half a tile; fewer
+// are an even number. Never so few that prefill stands still.
 int StepPlanner::TimeBudget(int num_decodes) const {
   const StepCostEstimate& costs = state_.costs;
-  double tokens = kCautiousTokens;
+  double tokens = costs.decode_step_ms > 0 ? kRowTile : kCautiousTokens;
   if (costs.decode_step_ms > 0 && costs.prefill_token_ms > 0) {
     const double target_ms = options_.target_step_ms > 0
                                  ? options_.target_step_ms
@@ -104,9 +104,10 @@ int StepPlanner::TimeBudget(int num_decodes) const {
     tokens = std::floor((target_ms - costs.decode_step_ms) / costs.prefill_token_ms);
   }
   constexpr double kNoLimit = 1 << 30;
-  const int budget = static_cast<int>(std::clamp<double>(tokens, 0, kNoLimit));
-  const int least = num_decodes + kRowTile / 2 + kRowTile - 1;
-  return std::max(num_decodes + budget, least) / kRowTile * kRowTile - num_decodes;
+  constexpr int kLeast = kRowTile / 2;
+  const int rows = num_decodes + static_cast<int>(std::clamp<double>(tokens, kLeast, kNoLimit));
+  const int whole_tiles = rows / kRowTile * kRowTile;
+  return (whole_tiles >= num_decodes + kLeast ? whole_tiles : rows / 2 * 2) - num_decodes;
 }
 
 int StepPlanner::MaxChunk(const SequenceState& sequence) const {

@@ -31,7 +31,7 @@ struct SchedulerOptions {
 
 // Beside running decodes, a chunk may make a step so many times as long. The gap between two tokens
 // of a running answer stays within it.
-inline constexpr double kDefaultStepFactor = 2.5;
+inline constexpr double kDefaultStepFactor = 2;
 
 // Measured by the engine (engine/step_costs.h); 0 = not known yet.
 struct StepCostEstimate {

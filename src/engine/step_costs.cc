@@ -9,8 +9,6 @@ namespace {
 
 // A step of fewer tokens is mostly the reading of weights and says little about one token.
 constexpr int kTellingTokens = 8;
-// What one step that mixes both may change at most.
-constexpr double kMaxScale = 2;
 // Of a mixed step, what the part that is not known has at least.
 constexpr double kLeastShare = .1;
 
@@ -38,51 +36,51 @@ int StepCosts::ClassOf(int num_decodes) {
   return std::min<int>(std::bit_width(static_cast<unsigned>(num_decodes - 1)), kClasses - 1);
 }
 
+void StepCosts::Add(DecodeSteps& steps, int num_decodes, double duration_ms) {
+  steps[ClassOf(num_decodes)].Add(duration_ms / std::sqrt(num_decodes));
+}
+
+double StepCosts::Find(const DecodeSteps& steps, int num_decodes) {
+  const int wanted = ClassOf(num_decodes);
+  for (int distance = 0; distance < kClasses; ++distance) {
+    for (const int found : {wanted - distance, wanted + distance}) {
+      if (found < 0 || found >= kClasses || steps[found].empty()) continue;
+      return steps[found].Median() * std::sqrt(num_decodes);
+    }
+  }
+  return 0;
+}
+
 void StepCosts::Observe(int num_decodes, int num_prefill_tokens, double duration_ms) {
   if (!std::isfinite(duration_ms) || duration_ms <= 0) return;
   if (num_decodes > 0 && num_prefill_tokens > 0) {
     ObserveMixed(num_decodes, num_prefill_tokens, duration_ms);
   } else if (num_decodes > 0) {
-    decode_steps_[ClassOf(num_decodes)].Add(duration_ms / std::sqrt(num_decodes));
-  } else if (num_prefill_tokens >= kTellingTokens ||
-             (num_prefill_tokens > 0 && prefill_tokens_.empty())) {
-    prefill_tokens_.Add(duration_ms / num_prefill_tokens);
+    Add(alone_, num_decodes, duration_ms);
+  } else if (num_prefill_tokens >= kTellingTokens) {
+    tokens_alone_.Add(duration_ms / num_prefill_tokens);
+  } else if (num_prefill_tokens > 0) {
+    Add(beside_, num_prefill_tokens, duration_ms);
   }
 }
 
 void StepCosts::ObserveMixed(int num_decodes, int num_prefill_tokens, double duration_ms) {
-  const StepCostEstimate known = Estimate(num_decodes);
+  const double alone_ms = Find(alone_, num_decodes);
+  const double decodes_ms = alone_ms > 0 ? alone_ms : Find(beside_, num_decodes);
+  const double token_ms = TokenMs();
   const double least = kLeastShare * duration_ms;
-  double decodes_ms = known.decode_step_ms;
-  double prefill_ms = known.prefill_token_ms * num_prefill_tokens;
-  if (decodes_ms == 0 && prefill_ms == 0) return;
-  if (decodes_ms == 0) {
-    decodes_ms = std::max(duration_ms - prefill_ms, least);
-  } else if (prefill_ms == 0) {
-    prefill_ms = std::max(duration_ms - decodes_ms, least);
-  } else {
-    const double scale =
-        std::clamp(duration_ms / (decodes_ms + prefill_ms), 1 / kMaxScale, kMaxScale);
-    decodes_ms *= scale;
-    prefill_ms *= scale;
-  }
-  decode_steps_[ClassOf(num_decodes)].Add(decodes_ms / std::sqrt(num_decodes));
-  if (num_prefill_tokens >= kTellingTokens || known.prefill_token_ms == 0) {
-    prefill_tokens_.Add(prefill_ms / num_prefill_tokens);
+  if (alone_ms > 0 || (decodes_ms > 0 && token_ms == 0)) {
+    tokens_beside_.Add(std::max(duration_ms - decodes_ms, least) / num_prefill_tokens);
+  } else if (token_ms > 0) {
+    Add(beside_, num_decodes, std::max(duration_ms - token_ms * num_prefill_tokens, least));
   }
 }
 
 StepCostEstimate StepCosts::Estimate(int num_decodes) const {
-  StepCostEstimate estimate{.prefill_token_ms = prefill_tokens_.Median()};
+  StepCostEstimate estimate{.prefill_token_ms = TokenMs()};
   if (num_decodes <= 0) return estimate;
-  const int wanted = ClassOf(num_decodes);
-  for (int distance = 0; distance < kClasses; ++distance) {
-    for (const int found : {wanted - distance, wanted + distance}) {
-      if (found < 0 || found >= kClasses || decode_steps_[found].empty()) continue;
-      estimate.decode_step_ms = decode_steps_[found].Median() * std::sqrt(num_decodes);
-      return estimate;
-    }
-  }
+  estimate.decode_step_ms = Find(alone_, num_decodes);
+  if (estimate.decode_step_ms == 0) estimate.decode_step_ms = Find(beside_, num_decodes);
   return estimate;
 }
 

@@ -6,11 +6,13 @@
 // once for all of them and a step of 16 is far from 16 steps of one.
 //
 //   decodes only       tells the step's cost for so many
-//   prefill only       tells the cost of a token, at once
-//   decodes + prefill  cannot tell the two apart: where one is unknown it is what the other leaves;
-//                      where both are known both are scaled to fit
+//   prefill only       tells the cost of a token, at once; of a few tokens it is mostly the reading
+//                      of weights, and tells what so many decodes would cost
+//   decodes + prefill  cannot tell the two apart: it tells of a token what the decodes leave, and
+//                      where no step of decodes alone was seen, of those what the tokens leave
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -45,11 +47,21 @@ class StepCosts {
   };
 
   static constexpr int kClasses = 20;  // of 1, 2, 3..4, 5..8, ... decodes
+  // By class, ms over the root of the number of decodes.
+  using DecodeSteps = std::array<Window, kClasses>;
   static int ClassOf(int num_decodes);
+  static void Add(DecodeSteps& steps, int num_decodes, double duration_ms);
+  // Of the nearest class that was seen; 0 where none was.
+  static double Find(const DecodeSteps& steps, int num_decodes);
   void ObserveMixed(int num_decodes, int num_prefill_tokens, double duration_ms);
 
-  std::array<Window, kClasses> decode_steps_;  // ms over the root of the number of decodes
-  Window prefill_tokens_;                      // ms a token
+  DecodeSteps alone_;   // of decodes alone
+  DecodeSteps beside_;  // made out from other steps; looked at while there are none of the former
+  // ms a token. Few tokens beside decodes come cheap, for the weights are read anyway, until depth
+  // makes them dear: the larger of the two is what holds for any number.
+  Window tokens_alone_;
+  Window tokens_beside_;
+  double TokenMs() const { return std::max(tokens_alone_.Median(), tokens_beside_.Median()); }
 };
 
 }  // namespace quire

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kSpanBlocks = kSpanKeys / kBlockSlots;
 constexpr int kNoSpan = -1;
+constexpr size_t kNoTile = ~size_t{0};
 
 // Spans are the work of the threads, not groups of tiles, where the longest group is more than this
 // part of a thread's share.
@@ -262,29 +263,72 @@ void Attention::RunTileGroups(const Step& step, ThreadPool& pool) {
   });
 }
 
+// Tiles of one sequence and key head read the same keys: their tasks of one span stand side by
+// side, so that one thread reads the span from memory and then from its second-level cache.
+void Attention::OrderWave(size_t wave, size_t wave_end) {
+  wave_order_.clear();
+  const std::span<const AttentionTile> tiles = tiles_.tiles();
+  const size_t end_tile = tiles_.TileOf(wave_end - 1) + 1;
+  for (size_t first = tiles_.TileOf(wave); first < end_tile;) {
+    size_t end = first + 1;
+    int first_span = tiles[first].first_span;
+    int end_span = tiles[first].end_span;
+    while (end < end_tile && end - first < AttentionTiles::kMaxGroupTiles &&
+           tiles[end].kv_head == tiles[first].kv_head &&
+           tiles[end].sequences[0] == tiles[first].sequences[0]) {
+      first_span = std::min(first_span, tiles[end].first_span);
+      end_span = std::max(end_span, tiles[end].end_span);
+      ++end;
+    }
+    for (int span = first_span; span < end_span; ++span) {
+      for (size_t t = first; t < end; ++t) {
+        if (span < tiles[t].first_span || span >= tiles[t].end_span) continue;
+        const size_t task = tiles[t].first_task + (span - tiles[t].first_span);
+        if (task >= wave && task < wave_end) wave_order_.push_back(static_cast<uint32_t>(task));
+      }
+    }
+    first = end;
+  }
+}
+
 // Few or uneven tiles: the threads take spans, a wave at a time, and a wave's partials are merged
 // in order.
 void Attention::RunSpans(const Step& step, ThreadPool& pool) {
+  constexpr size_t kMaxTiles = AttentionTiles::kMaxGroupTiles;
   const size_t num_tasks = tiles_.num_tasks();
   const size_t partial_floats = step.partial_floats();
   float* partials = partials_.Reserve(std::min(num_tasks, kWaveTasks) * partial_floats);
   float* totals = totals_.Reserve(step.totals_floats());
-  // Some consecutive spans a piece, of which all but the first are prefetched.
+  // Some neighbouring tasks a piece, of which all but the first are prefetched.
   const size_t pieces = 4 * static_cast<size_t>(pool.num_threads());
   const size_t grain = std::clamp<size_t>(std::min(num_tasks, kWaveTasks) / pieces, 1, 8);
+  const auto span_of = [](const AttentionTile& tile, size_t task) {
+    return tile.first_span + static_cast<int>(task - tile.first_task);
+  };
   for (size_t wave = 0; wave < num_tasks; wave += kWaveTasks) {
     const size_t wave_end = std::min(num_tasks, wave + kWaveTasks);
-    pool.ParallelFor(wave_end - wave, grain, [&](size_t begin, size_t end, int thread_idx) {
+    OrderWave(wave, wave_end);
+    pool.ParallelFor(wave_order_.size(), grain, [&](size_t begin, size_t end, int thread_idx) {
       ThreadScratch& scratch = threads_[thread_idx];
-      float* queries = scratch.queries.Reserve(step.query_floats());
+      float* queries = scratch.queries.Reserve(kMaxTiles * step.query_floats());
       for (size_t i = begin; i < end; ++i) {
-        const AttentionTile& tile = tiles_.tiles()[tiles_.TileOf(wave + i)];
-        if (scratch.packed != &tile) step.Pack(tile, queries);
-        scratch.packed = &tile;
-        const int span = tile.first_span + static_cast<int>(wave + i - tile.first_task);
-        const bool prefetch = i + 1 < end && span + 1 < tile.end_span;
-        step.Attend(tile, span, prefetch ? span + 1 : kNoSpan, queries,
-                    partials + i * partial_floats);
+        const size_t task = wave_order_[i];
+        const size_t tile_idx = tiles_.TileOf(task);
+        const AttentionTile& tile = tiles_.tiles()[tile_idx];
+        const size_t place = tile_idx % kMaxTiles;
+        float* packed = queries + place * step.query_floats();
+        if (scratch.packed[place] != tile_idx) step.Pack(tile, packed);
+        scratch.packed[place] = tile_idx;
+        int next_span = kNoSpan;
+        if (i + 1 < end) {
+          const AttentionTile& next = tiles_.tiles()[tiles_.TileOf(wave_order_[i + 1])];
+          const bool same_keys =
+              next.kv_head == tile.kv_head && next.sequences[0] == tile.sequences[0];
+          const int span = span_of(next, wave_order_[i + 1]);
+          if (same_keys && span != span_of(tile, task) && span < tile.end_span) next_span = span;
+        }
+        step.Attend(tile, span_of(tile, task), next_span, packed,
+                    partials + (task - wave) * partial_floats);
       }
     });
     const auto merge = [&](const AttentionTile& tile, int pair) {
@@ -321,7 +365,7 @@ void Attention::Run(const KernelSet& kernels, ThreadPool& pool, const AttentionJ
   tiles_.Cut(job, num_threads);
   if (tiles_.num_tasks() == 0) return;
   if (threads_.size() < num_threads) threads_.resize(num_threads);
-  for (ThreadScratch& scratch : threads_) scratch.packed = nullptr;
+  for (ThreadScratch& scratch : threads_) scratch.packed.fill(kNoTile);
   const Step step(kernels, job);
   if (GroupsAreEven(num_threads)) {
     RunTileGroups(step, pool);

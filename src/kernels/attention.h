@@ -11,7 +11,9 @@
 // One thread at a time may call Run.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <vector>
@@ -45,7 +47,7 @@ class Attention {
   struct ThreadScratch {
     Floats queries;
     Floats partials;
-    const AttentionTile* packed = nullptr;  // the tile whose queries are there
+    std::array<size_t, AttentionTiles::kMaxGroupTiles> packed{};  // tiles whose queries are there
   };
 
   class Step;
@@ -53,11 +55,13 @@ class Attention {
   bool GroupsAreEven(size_t num_threads) const;
   void RunTileGroups(const Step& step, ThreadPool& pool);
   void RunSpans(const Step& step, ThreadPool& pool);
+  void OrderWave(size_t wave, size_t wave_end);
 
   AttentionTiles tiles_;
   std::vector<ThreadScratch> threads_;
   Floats totals_;    // [num_rows * num_heads][2]: maximum and sum of each query so far
   Floats partials_;  // [tasks of a wave] partials
+  std::vector<uint32_t> wave_order_;  // the tasks of a wave, as the threads take them
 };
 
 }  // namespace quire

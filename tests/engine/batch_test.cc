@@ -179,7 +179,7 @@ TEST_F(BatchTest, StepsTeachTheBudget) {
   batch_->ObserveStep(plan_, 40);
   batch_->Append(id, 1);
   batch_->Add({.tokens = Repeated(2, 400)});
-  EXPECT_EQ(batch_->Plan(now_ms_).token_budget, 55);  // 60 in whole tiles
+  EXPECT_EQ(batch_->Plan(now_ms_).token_budget, 39);  // 40 in whole tiles
 }
 
 // Sixteen answers of different lengths; whoever ends early leaves the others alone.

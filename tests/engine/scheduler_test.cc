@@ -130,8 +130,8 @@ TEST_F(SchedulerTest, TheTimeOfAStepFollowsThatOfItsDecodes) {
   Decoding(10);
   Queued(500);
   costs_ = {.decode_step_ms = 40, .prefill_token_ms = 1};
-  // 1.5 * 40 ms are left: 60 tokens, 61 rows, 56 in whole tiles.
-  EXPECT_EQ(Plan().token_budget, 55);
+  // 40 ms are left: 40 tokens, 41 rows, 40 in whole tiles.
+  EXPECT_EQ(Plan().token_budget, 39);
 }
 
 TEST_F(SchedulerTest, PrefillMovesHoweverLittleTimeIsLeft) {
@@ -139,9 +139,9 @@ TEST_F(SchedulerTest, PrefillMovesHoweverLittleTimeIsLeft) {
   Queued(500);
   costs_ = {.decode_step_ms = 50, .prefill_token_ms = 3};
   options_.target_step_ms = 10;
-  EXPECT_EQ(Plan().token_budget, 7);  // a tile of rows with the decode
+  EXPECT_EQ(Plan().token_budget, 3);  // four rows with the decode
   for (int i = 0; i < 5; ++i) Decoding(10);
-  EXPECT_EQ(Plan().token_budget, 10);  // less than half a tile would be left beside six
+  EXPECT_EQ(Plan().token_budget, 4);  // a whole tile would leave two beside six
 }
 
 TEST_F(SchedulerTest, PrefillIsCautiousWhileCostsAreNotKnown) {

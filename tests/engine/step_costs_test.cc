@@ -82,13 +82,31 @@ TEST(StepCosts, ALastingChangeIsFollowed) {
   EXPECT_DOUBLE_EQ(costs.Estimate(1).decode_step_ms, 60);
 }
 
-TEST(StepCosts, MixedStepsAloneFollowASlowerMachine) {
+TEST(StepCosts, MixedStepsFollowATokenThatCostsMoreAtDepth) {
   StepCosts costs;
   costs.Observe(1, 0, 20);
   costs.Observe(0, 100, 100);
-  for (int i = 0; i < 20; ++i) costs.Observe(1, 30, 100);  // twice what is expected
-  EXPECT_NEAR(costs.Estimate(1).decode_step_ms, 40, 1);
-  EXPECT_NEAR(costs.Estimate(1).prefill_token_ms, 2, .1);
+  for (int i = 0; i < 20; ++i) costs.Observe(1, 5, 45);
+  EXPECT_NEAR(costs.Estimate(1).decode_step_ms, 20, 1e-9);
+  EXPECT_NEAR(costs.Estimate(1).prefill_token_ms, 5, 1e-9);
+}
+
+TEST(StepCosts, APromptOfOneTokenIsNotTheMeasureOfOthers) {
+  StepCosts costs;
+  costs.Observe(0, 1, 30);
+  EXPECT_EQ(costs.Estimate(1).prefill_token_ms, 0);
+  EXPECT_DOUBLE_EQ(costs.Estimate(1).decode_step_ms, 30);
+  costs.Observe(1, 7, 51);
+  EXPECT_NEAR(costs.Estimate(1).prefill_token_ms, 3, 1e-9);
+}
+
+TEST(StepCosts, WithoutStepsOfDecodesAloneTheirCostIsStillFollowed) {
+  StepCosts costs;
+  costs.Observe(0, 100, 100);
+  for (int i = 0; i < 20; ++i) costs.Observe(4, 50, 90);
+  EXPECT_NEAR(costs.Estimate(4).decode_step_ms, 40, 1e-9);
+  for (int i = 0; i < 20; ++i) costs.Observe(4, 50, 110);
+  EXPECT_NEAR(costs.Estimate(4).decode_step_ms, 60, 1e-9);
 }
 
 TEST(StepCosts, DurationsThatCannotBeArePassedOver) {
