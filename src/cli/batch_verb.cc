@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // So many answers at once are more than a processor's arithmetic needs to be busy.
 constexpr int kDefaultSequences = 64;
+constexpr double kNoStepLimitMs = 1e9;
 
 struct BatchFlags {
   EngineFlags engine;
@@ -149,6 +150,8 @@ Status RunBatch(BatchFlags& flags) {
   const std::string output_path = OutputOf(flags);
   QUIRE_ASSIGN_OR_RETURN(BatchOutput output,
                          BatchOutput::Open(output_path, input, flags.retry_failed));
+  // Nobody waits for the next token of an answer: prefill takes what a step can hold.
+  if (flags.engine.max_step_ms == 0) flags.engine.max_step_ms = kNoStepLimitMs;
   QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
   const std::string model = ModelName(flags.engine.model);
   const int max_sequences = engine->scheduler_options().max_sequences;

@@ -49,7 +49,7 @@ void AddBatchingFlags(CLI::App& app, EngineFlags& flags) {
       ->capture_default_str();
   app.add_option("--max-step-ms", flags.max_step_ms,
                  "time that prefill may make a step last while others decode, in ms; 0 = twice "
-                 "what the decodes take alone")
+                 "what the decodes take alone, and in `quire batch` no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--no-sampled-ids", flags.no_sampled_ids,
