@@ -18,13 +18,15 @@ build_tests() {
   cmake --build --preset "$1" --parallel "$jobs"
 }
 
-# build_labelled_tests PRESET LABEL: the programs of the tests with that label, and no others.
-build_labelled_tests() {
-  cmake --preset "$1" -DBUILD_TESTING=ON >/dev/null
-  local programs
-  programs=$(ctest --test-dir "build/$1" -N -L "^$2\$" | sed -n 's/^ *Test *#[0-9]*: //p')
+# build_chosen_tests PRESET CTEST-OPTION...: the programs of the tests that these options choose, and
+# no others. Each bears the name of its test.
+build_chosen_tests() {
+  local preset=$1 programs
+  shift
+  cmake --preset "$preset" -DBUILD_TESTING=ON >/dev/null
+  programs=$(ctest --test-dir "build/$preset" -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p')
   # shellcheck disable=SC2086
-  cmake --build --preset "$1" --parallel "$jobs" --target $programs
+  cmake --build --preset "$preset" --parallel "$jobs" --target $programs
 }
 
 # run_tests PRESET CTEST-OPTION...

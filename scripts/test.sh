@@ -14,11 +14,12 @@ step "tests"
 run_tests release --label-exclude '^(slow|models)$'
 
 step "address and undefined-behaviour sanitizers"
-build_tests asan
-run_tests asan --label-exclude '^(slow|models|smollm2|house)$'
+unit_tests=(--label-exclude '^(slow|models|smollm2|house|cli)$')
+build_chosen_tests asan "${unit_tests[@]}"
+run_tests asan "${unit_tests[@]}"
 
 step "thread sanitizer, short"
-build_labelled_tests tsan tsan-short
+build_chosen_tests tsan --label-regex '^tsan-short$'
 run_tests tsan --label-regex '^tsan-short$'
 
 closing_line

@@ -186,7 +186,9 @@ bool Engine::Step() {
   }
   in_step_ = false;
   Deliver();
-  return !requests_.empty();
+  if (!requests_.empty()) return true;
+  runner_->cache().ReturnIdleMemory();
+  return false;
 }
 
 std::vector<Engine::RowUse> Engine::WantedRows(std::span<const StepItem> items,

@@ -70,7 +70,8 @@ class Engine {
   // Ends a request in any state; what it has comes through on_finish. Unknown ids are passed over.
   void Abort(RequestId id);
 
-  // Runs one step. False when there is nothing left to do.
+  // Runs one step. False when there is nothing left to do; the memory of free blocks has then gone
+  // back to the system.
   bool Step();
   void RunUntilIdle() {
     while (Step()) {
