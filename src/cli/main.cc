@@ -39,6 +39,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "quire: no verb '{}'; `quire --help` lists them\n", argv[1]);
     return 2;
   }
+  // llama.cpp's users know it so; CLI11 has short names of one letter.
+  for (int i = 1; i < argc; ++i) {
+    static char parallel[] = "--parallel";
+    if (argv[i] == std::string_view("-np")) argv[i] = parallel;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

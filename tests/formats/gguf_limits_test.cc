@@ -9,14 +9,7 @@
 
 #include "formats/gguf_fixture.h"
 #include "formats/gguf_part.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define QUIRE_SHADOW_MEMORY 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define QUIRE_SHADOW_MEMORY 1
-#endif
-#endif
+#include "support/sanitizers.h"
 
 namespace quire::testing {
 namespace {
