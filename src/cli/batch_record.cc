@@ -5,7 +5,7 @@
 
 #include "formats/printable.h"
 #include "sampling/seed.h"
-#include "server/body_reader.h"
+#include "server/openai/body_reader.h"
 #include "text/chat_template/json_text.h"
 
 namespace quire {

@@ -16,7 +16,7 @@
 #include <variant>
 
 #include "server/api_error.h"
-#include "server/openai_request.h"
+#include "server/openai/request.h"
 
 namespace quire {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "formats/printable.h"
-#include "server/openai_prompts.h"
-#include "server/openai_response.h"
+#include "server/openai/prompts.h"
+#include "server/openai/response.h"
 
 namespace quire {
 namespace {

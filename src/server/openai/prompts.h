@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/openai_request.h"
+#include "server/openai/request.h"
 
 namespace quire {
 

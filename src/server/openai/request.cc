@@ -1,11 +1,11 @@
-#include "server/openai_request.h"
+#include "server/openai/request.h"
 
 #include <algorithm>
 #include <charconv>
 #include <limits>
 
 #include "formats/printable.h"
-#include "server/body_reader.h"
+#include "server/openai/body_reader.h"
 #include "text/chat_template/json_text.h"
 #include "text/chat_template/messages.h"
 

@@ -1,4 +1,4 @@
-#include "server/openai_response.h"
+#include "server/openai/response.h"
 
 #include <algorithm>
 #include <boost/json.hpp>

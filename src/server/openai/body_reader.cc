@@ -1,4 +1,4 @@
-#include "server/body_reader.h"
+#include "server/openai/body_reader.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "server/openai_prompts.h"
+#include "server/openai/prompts.h"
 
 #include <algorithm>
 

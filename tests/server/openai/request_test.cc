@@ -1,4 +1,4 @@
-#include "server/openai_request.h"
+#include "server/openai/request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

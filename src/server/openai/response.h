@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "server/openai_request.h"
+#include "server/openai/request.h"
 #include "text/tokenizer.h"
 
 namespace quire {
