@@ -18,8 +18,8 @@ build_tests() {
   cmake --build --preset "$1" --parallel "$jobs"
 }
 
-# build_chosen_tests PRESET CTEST-OPTION...: the programs of the tests that these options choose, and
-# no others. Each bears the name of its test.
+# build_chosen_tests PRESET CTEST-OPTION...: what the tests that these options choose need, and no
+# more: every test has a target of its name.
 build_chosen_tests() {
   local preset=$1 programs
   shift

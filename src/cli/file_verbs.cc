@@ -4,31 +4,19 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/bring_model.h"
 #include "cli/catalogue.h"
 #include "cli/inspect.h"
 #include "cli/model_list.h"
 #include "cli/model_path.h"
-#include "cli/progress.h"
-#include "cli/pull.h"
 #include "cli/verbs.h"
 
 namespace quire {
 namespace {
 
-Status Pull(const std::string& name) {
-  const CatalogueEntry* entry = FindInCatalogue(name);
-  if (entry == nullptr) {
-    return MakeError(ErrorCode::kNotFound, "no model is called '{}'; Quire can pull {}", name,
-                     CatalogueNames());
-  }
-  QUIRE_ASSIGN_OR_RETURN(const std::filesystem::path directory, ModelsDirectory());
-  {
-    ProgressLine line;
-    QUIRE_RETURN_IF_ERROR(PullModel(*entry, directory, [&](const PullProgress& progress) {
-      line.Update(progress.step, progress.done_bytes, progress.total_bytes);
-    }));
-  }
-  fmt::print("{}\n", (directory / entry->file).string());
+Status Pull(const std::string& name, const std::string& sha256) {
+  QUIRE_ASSIGN_OR_RETURN(const std::filesystem::path file, BringModel(name, sha256));
+  fmt::print("{}\n", file.string());
   return {};
 }
 
@@ -50,10 +38,23 @@ Status Inspect(const std::string& model, bool json) {
 }  // namespace
 
 void AddPullVerb(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("pull", "Fetch a model by name, with its digest checked");
+  CLI::App* verb = app.add_subcommand("pull", "Fetch a model, resumable, with its digest checked");
   auto name = std::make_shared<std::string>(kDefaultModel);
-  verb->add_option("NAME", *name, "one of: " + CatalogueNames())->capture_default_str();
-  verb->callback([name, &exit_code] { exit_code = Report(Pull(*name)); });
+  auto sha256 = std::make_shared<std::string>();
+  verb->add_option("MODEL", *name,
+                   "one of: " + CatalogueNames() +
+                       "; or hf:OWNER/REPO/FILE.gguf (HF_ENDPOINT and HF_TOKEN are read), or "
+                       "https://HOST/PATH/FILE.gguf; all files of a split one")
+      ->capture_default_str();
+  verb->add_option("--sha256", *sha256,
+                   "64 hexadecimal digits that the file must have (default: those that its hub "
+                   "tells, if it does)")
+      ->check([](const std::string& text) {
+        const bool is_digest =
+            text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+        return is_digest ? "" : "expected 64 lower-case hexadecimal digits";
+      });
+  verb->callback([name, sha256, &exit_code] { exit_code = Report(Pull(*name, *sha256)); });
 }
 
 void AddModelsVerb(CLI::App& app, int& exit_code) {

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "cli/catalogue.h"
+#include "cli/download/download.h"
+#include "formats/printable.h"
 
 namespace quire {
 namespace {
@@ -46,6 +48,13 @@ Result<fs::path> ResolveModel(std::string_view argument) {
   std::error_code error;
   const fs::path path(argument);
   if (!argument.empty() && fs::exists(path, error)) return path;
+  if (IsRemoteModel(argument)) {
+    QUIRE_ASSIGN_OR_RETURN(const fs::path models, ModelsDirectory());
+    QUIRE_ASSIGN_OR_RETURN(const RemoteModel model, ParseRemoteModel(argument, models));
+    if (IsDownloaded(model)) return model.files.front().file;
+    return MakeError(ErrorCode::kNotFound, "model '{}' is not here yet; run: quire pull {}",
+                     Printable(argument), Printable(argument));
+  }
   const CatalogueEntry* entry = FindInCatalogue(argument);
   if (entry == nullptr) {
     if (LooksLikeAPath(argument)) {
@@ -62,6 +71,11 @@ Result<fs::path> ResolveModel(std::string_view argument) {
                      entry->name, entry->name);
   }
   return file;
+}
+
+std::string ModelName(std::string_view argument) {
+  const fs::path path(argument);
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
 
 }  // namespace quire

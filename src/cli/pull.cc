@@ -1,7 +1,6 @@
 #include "cli/pull.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/sha256.h"
 #include "cli/interrupt.h"
+#include "cli/posix_file.h"
 
 namespace quire {
 namespace {
@@ -21,53 +21,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
-Error IoError(const fs::path& path, const std::string& what) {
-  return MakeError(ErrorCode::kIo, "{}: {}", path.string(), what);
-}
-
-Error WriteError(const fs::path& path, int error) {
-  if (error == ENOSPC || error == EDQUOT) {
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "{}: no space left on the disk; free some, or set QUIRE_CACHE to a directory "
-                     "elsewhere",
-                     path.string());
-  }
-  return IoError(path, std::strerror(error));
-}
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Status CheckInterrupt(const CatalogueEntry& entry) {
   if (!Interrupted()) return {};
   return MakeError(ErrorCode::kInterrupted,
                    "stopped pulling '{}'; the same command goes on where it stopped", entry.name);
-}
-
-Status MakeDirectory(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return IoError(path, error.message());
-  return {};
-}
-
-// Size of a file; 0 where it is not there.
-uint64_t SizeOf(const fs::path& path) {
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  return error ? 0 : size;
 }
 
 // A part has its package in its name: a catalogue that changed finds no stale part.
@@ -76,17 +33,10 @@ fs::path PartPath(const fs::path& parts_dir, const CatalogueEntry& entry, size_t
 }
 
 // Downloading needs the parts, and joining them the whole file once more.
-Status CheckRoom(const CatalogueEntry& entry, const fs::path& parts_dir) {
+uint64_t BytesToWrite(const CatalogueEntry& entry, const fs::path& parts_dir) {
   uint64_t there = 0;
   for (size_t i = 0; i < entry.packages.size(); ++i) there += SizeOf(PartPath(parts_dir, entry, i));
-  const uint64_t needed = 2 * entry.size_bytes - std::min(there, entry.size_bytes);
-  std::error_code error;
-  const fs::space_info room = fs::space(parts_dir, error);
-  if (error || room.available >= needed) return {};
-  return MakeError(ErrorCode::kResourceExhausted,
-                   "{}: pulling '{}' needs {} MB of free disk, and {} MB are free; free some, or "
-                   "set QUIRE_CACHE to a directory elsewhere",
-                   parts_dir.string(), entry.name, needed / 1'000'000, room.available / 1'000'000);
+  return 2 * entry.size_bytes - std::min(there, entry.size_bytes);
 }
 
 Status FetchParts(const CatalogueEntry& entry, const fs::path& parts_dir,
@@ -116,16 +66,6 @@ Status FetchParts(const CatalogueEntry& entry, const fs::path& parts_dir,
       QUIRE_RETURN_IF_ERROR(fetched);
     }
     done_bytes += SizeOf(part);
-  }
-  return {};
-}
-
-Status WriteAll(int fd, std::span<const std::byte> bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return WriteError(path, errno);
-    bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};
 }
@@ -177,15 +117,6 @@ Result<JoinedFile> JoinParts(const CatalogueEntry& entry, const fs::path& parts_
   return joined;
 }
 
-// The lock is the descriptor: it goes when the process does.
-Status Lock(const Descriptor& lock, const CatalogueEntry& entry, const fs::path& parts_dir) {
-  if (lock.fd() < 0) return WriteError(parts_dir, errno);
-  if (::flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return {};
-  return MakeError(ErrorCode::kIo,
-                   "{}: another process is pulling '{}'; wait for it, or stop it first",
-                   parts_dir.string(), entry.name);
-}
-
 }  // namespace
 
 bool IsPulled(const CatalogueEntry& entry, const fs::path& models_dir) {
@@ -202,8 +133,8 @@ Status PullModel(const CatalogueEntry& entry, const fs::path& models_dir,
   const fs::path parts_dir = PartsDirectory(entry, models_dir);
   QUIRE_RETURN_IF_ERROR(MakeDirectory(parts_dir));
   const Descriptor lock(::open((parts_dir / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  QUIRE_RETURN_IF_ERROR(Lock(lock, entry, parts_dir));
-  QUIRE_RETURN_IF_ERROR(CheckRoom(entry, parts_dir));
+  QUIRE_RETURN_IF_ERROR(LockPull(lock, entry.name, parts_dir));
+  QUIRE_RETURN_IF_ERROR(CheckRoom(parts_dir, entry.name, BytesToWrite(entry, parts_dir)));
   QUIRE_RETURN_IF_ERROR(FetchParts(entry, parts_dir, progress, fetch));
 
   const fs::path joined_path = parts_dir / "joined";
