@@ -11,14 +11,16 @@ namespace quire {
 enum class ModelState { kReady, kPartlyPulled, kNotPulled };
 
 struct ModelListing {
-  std::string name;  // of the catalogue; the file name for any other model file
+  std::string
+      name;  // of the catalogue; hf:... for one from a hub, else the path below the directory
   std::filesystem::path file;
   uint64_t size_bytes = 0;
   ModelState state = ModelState::kNotPulled;
   std::string licence;  // empty for files that are not of the catalogue
 };
 
-// The catalogue in its order, then other GGUF files of the directory by name. A directory that
+// The catalogue in its order, then other GGUF files by name: those of the directory and those that
+// came from elsewhere (cli/download/remote_model.h). A directory that
 // cannot be read counts as empty.
 std::vector<ModelListing> ListModels(const std::filesystem::path& models_dir);
 

@@ -57,6 +57,11 @@ Result<fs::path> ResolveModel(std::string_view argument) {
   }
   const CatalogueEntry* entry = FindInCatalogue(argument);
   if (entry == nullptr) {
+    // What `quire models` lists of the directory.
+    if (const auto models = ModelsDirectory();
+        models.ok() && path.is_relative() && fs::is_regular_file(*models / path, error)) {
+      return *models / path;
+    }
     if (LooksLikeAPath(argument)) {
       return MakeError(ErrorCode::kNotFound, "{}: no such file", argument);
     }

@@ -12,6 +12,7 @@
 namespace quire {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(ModelList, TellsReadyFromPartlyPulledFromNotPulled) {
@@ -36,6 +37,26 @@ TEST(ModelList, TellsReadyFromPartlyPulledFromNotPulled) {
   const auto json = boost::json::parse(FormatModelsJson(models));
   EXPECT_EQ(json.at("models").at(0).at("state").as_string(), "ready");
   EXPECT_EQ(json.at("models").at(0).at("bytes").to_number<uint64_t>(), first.size_bytes);
+}
+
+TEST(ModelList, ListsWhatCameFromAHubByTheNameThatVerbsTake) {
+  const ScratchDirectory scratch;
+  const auto place = [&](const char* path) {
+    std::filesystem::create_directories((scratch.path() / path).parent_path());
+    WriteFile(scratch.path() / path, "1234");
+  };
+  place("hf/owner/repo/a.gguf");
+  place("hf/owner/repo/@v2/sub/b-00001-of-00002.gguf");
+  place("hf/owner/repo/@v2/sub/b-00002-of-00002.gguf");
+  place("hf/owner/repo/half.gguf.part");
+  place("web/example.org/models/c.gguf");
+
+  std::vector<std::string> names;
+  for (const ModelListing& model : ListModels(scratch.path())) names.push_back(model.name);
+  names.erase(names.begin(), names.begin() + static_cast<ptrdiff_t>(Catalogue().size()));
+  EXPECT_THAT(names,
+              ElementsAre("hf:owner/repo/a.gguf", "hf:owner/repo@v2/sub/b-00001-of-00002.gguf",
+                          "web/example.org/models/c.gguf"));
 }
 
 TEST(ModelList, WithoutADirectoryNothingIsPulled) {

@@ -43,6 +43,19 @@ TEST(ResolveModel, AnExistingPathIsItself) {
   EXPECT_EQ(ResolveModel(file.string()).value(), file);
 }
 
+TEST(ResolveModel, WhatTheModelsDirectoryHoldsIsFoundByItsListedName) {
+  const ScratchDirectory scratch;
+  const ScopedVariable cache("QUIRE_CACHE", scratch.path().string());
+  const auto models = scratch.path() / "models";
+  std::filesystem::create_directories(models / "hf/owner/repo");
+  WriteFile(models / "mine.gguf", "x");
+  WriteFile(models / "hf/owner/repo/a.gguf", "x");
+  EXPECT_EQ(ResolveModel("mine.gguf").value(), models / "mine.gguf");
+  EXPECT_EQ(ResolveModel("hf:owner/repo/a.gguf").value(), models / "hf/owner/repo/a.gguf");
+  EXPECT_EQ(Refusal("hf:owner/repo/b.gguf"),
+            "model 'hf:owner/repo/b.gguf' is not here yet; run: quire pull hf:owner/repo/b.gguf");
+}
+
 TEST(ResolveModel, ANameIsTheFileThatWasPulled) {
   const ScratchDirectory scratch;
   const ScopedVariable cache("QUIRE_CACHE", scratch.path().string());

@@ -170,4 +170,16 @@ Result<RemoteModel> ParseRemoteModel(std::string_view argument, const fs::path& 
   return NotAnAddress(argument, "it names no place");
 }
 
+std::string RemoteNameOf(const fs::path& path) {
+  std::vector<std::string> steps;
+  for (const fs::path& step : path) steps.push_back(step.string());
+  if (steps.size() < 4 || steps[0] != "hf") return path.string();
+  std::string name = fmt::format("{}{}/{}", kHfScheme, steps[1], steps[2]);
+  for (size_t i = 3; i < steps.size(); ++i) {
+    const bool is_revision = i == 3 && steps[i].starts_with('@') && steps.size() > 4;
+    name += (is_revision ? "" : "/") + steps[i];
+  }
+  return name;
+}
+
 }  // namespace quire

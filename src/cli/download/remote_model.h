@@ -37,4 +37,8 @@ bool IsRemoteModel(std::string_view argument);
 Result<RemoteModel> ParseRemoteModel(std::string_view argument,
                                      const std::filesystem::path& models_dir);
 
+// What the file at this path below the models directory is called: "hf:OWNER/REPO/FILE.gguf" for
+// one that came from a hub, else the path.
+std::string RemoteNameOf(const std::filesystem::path& path);
+
 }  // namespace quire
