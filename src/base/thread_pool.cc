@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace quire {
 namespace {
@@ -29,7 +30,10 @@ ThreadPool::ThreadPool(int num_threads) {
   workers_.reserve(num_threads - 1);
   try {
     for (int thread_idx = 1; thread_idx < num_threads; ++thread_idx) {
-      workers_.emplace_back([this, thread_idx] { WorkerLoop(thread_idx); });
+      workers_.emplace_back([this, thread_idx] {
+        NameThisThread("quire-worker");
+        WorkerLoop(thread_idx);
+      });
     }
   } catch (const std::system_error&) {
     // No more threads to be had: those that there are do the work.

@@ -16,7 +16,7 @@ Answer::Answer(const Tokenizer& tokenizer, const Request& request, int index, ui
       request_(&request),
       seed_(seed),
       max_tokens_(max_tokens),
-      decoder_(tokenizer),
+      decoder_(tokenizer, request.show_control_tokens),
       stops_(std::move(stops)) {
   choice_.index = index;
   if (request.sampling.uses_history()) history_.AddPrompt(request.prompt);
@@ -34,6 +34,7 @@ SampleInput Answer::NextDraw(std::span<const float> logits, int position) const 
           .seed = seed_,
           .choice = static_cast<uint32_t>(choice_.index),
           .position = static_cast<uint32_t>(position),
+          .output = choice_.tokens,
           .banned =
               below_min_tokens() ? std::span<const int32_t>(enders_) : std::span<const int32_t>()};
 }
@@ -51,7 +52,7 @@ std::string Answer::Push(SampledToken sampled) {
   }
   if (is_ender) {
     choice_.matched_stop_token = token;
-    return Finish(FinishReason::kStop);
+    if (!request_->include_stop) return Finish(FinishReason::kStop);
   }
   std::string text = decoder_.Push(token);
   text = Show(matches_stops ? stops_.Push(text) : std::move(text));
@@ -60,6 +61,7 @@ std::string Answer::Push(SampledToken sampled) {
     if (request_->include_stop) text += Show(*choice_.matched_stop);
     return text + Finish(FinishReason::kStop);
   }
+  if (is_ender) return text + Finish(FinishReason::kStop);
   if (static_cast<int>(choice_.tokens.size()) >= max_tokens_) {
     return text + Finish(FinishReason::kLength);
   }

@@ -1,6 +1,7 @@
 #include "engine/batch.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
@@ -18,7 +19,10 @@ struct Batch::Entry {
   SequenceSpec spec;
   IdentityChain chain;                  // for Match, while it waits
   std::optional<BlockTables> tables{};  // while it runs
+  int tenant = 0;
   int cached_tokens = 0;
+  PrefixMiss miss{};
+  int num_preemptions = 0;
   double admitted_ms = -1;
   // All its tokens have been computed since the last came: beams then wait for their fellows. Where
   // it is preempted meanwhile, it returns with its next token.
@@ -47,15 +51,35 @@ SequenceId Batch::Insert(std::unique_ptr<Entry> entry) {
   return id;
 }
 
+int Batch::TenantOf(const SequenceSpec& spec) {
+  const auto [found, is_first] = tenant_ids_.try_emplace(
+      {spec.tenant, spec.tenant_max_blocks}, static_cast<int>(tenant_max_blocks_.size()));
+  if (is_first) {
+    tenant_max_blocks_.push_back(spec.tenant_max_blocks);
+    queues_.emplace_back();
+  }
+  return found->second;
+}
+
 void Batch::Enqueue(SequenceId id) {
-  const SequenceSpec& spec = At(id).spec;
-  queue_.emplace(spec.priority, spec.arrival_ms, id);
+  const Entry& entry = At(id);
+  const SequenceSpec& spec = entry.spec;
+  queues_[entry.tenant].emplace(spec.priority, spec.arrival_ms, id);
   if (spec.deadline_ms) queued_deadlines_.emplace(*spec.deadline_ms, id);
+}
+
+void Batch::Dequeue(SequenceId id) {
+  const Entry& entry = At(id);
+  const SequenceSpec& spec = entry.spec;
+  queues_[entry.tenant].erase({spec.priority, spec.arrival_ms, id});
+  if (spec.deadline_ms) queued_deadlines_.erase({*spec.deadline_ms, id});
 }
 
 SequenceId Batch::Add(SequenceSpec spec) {
   QUIRE_CHECK(!spec.tokens.empty(), "a sequence without tokens");
-  const SequenceId id = Insert(std::make_unique<Entry>(std::move(spec)));
+  auto entry = std::make_unique<Entry>(std::move(spec));
+  entry->tenant = TenantOf(entry->spec);
+  const SequenceId id = Insert(std::move(entry));
   Enqueue(id);
   return id;
 }
@@ -63,12 +87,14 @@ SequenceId Batch::Add(SequenceSpec spec) {
 SequenceId Batch::Fork(SequenceId parent_id) {
   const Entry& parent = At(parent_id);
   auto child = std::make_unique<Entry>(parent.spec);
+  child->tenant = parent.tenant;
   child->awaits_token = parent.awaits_token;
   ++counters_.forks;
   const bool runs = parent.tables && num_running() < options_.max_sequences;
   if (runs) {
     child->tables = cache_.Fork(*parent.tables);
     child->cached_tokens = parent.cached_tokens;
+    child->miss = parent.miss;
     child->admitted_ms = parent.admitted_ms;
   }
   const SequenceId id = Insert(std::move(child));
@@ -91,8 +117,7 @@ void Batch::Remove(SequenceId id) {
   if (entry.tables) {
     std::erase(running_, id);
   } else {
-    queue_.erase({entry.spec.priority, entry.spec.arrival_ms, id});
-    if (entry.spec.deadline_ms) queued_deadlines_.erase({*entry.spec.deadline_ms, id});
+    Dequeue(id);
   }
   entries_.erase(id);
 }
@@ -106,6 +131,8 @@ void Batch::Forget(SequenceId id) {
   QUIRE_CHECK(entry.tables.has_value(), "empty tables take no block");
 }
 
+BlockTables Batch::Keep(SequenceId id) { return cache_.Keep(*At(id).tables); }
+
 // Back to the queue at its old place.
 void Batch::Preempt(SequenceId id) {
   Entry& entry = At(id);
@@ -113,14 +140,18 @@ void Batch::Preempt(SequenceId id) {
   entry.tables.reset();
   std::erase(running_, id);
   Enqueue(id);
+  ++entry.num_preemptions;
   ++counters_.preemptions;
 }
 
-// Whether a plan could admit the head of the queue: else no prompt need be looked up.
+// Whether a plan could admit the head of a queue: else no prompt need be looked up.
 bool Batch::MayAdmit() const {
-  if (queue_.empty()) return false;
+  if (num_queued() == 0) return false;
   if (num_running() < options_.max_sequences) return true;
-  const int priority = std::get<0>(*queue_.begin());
+  int priority = std::numeric_limits<int>::max();
+  for (const auto& queue : queues_) {
+    if (!queue.empty()) priority = std::min(priority, std::get<0>(*queue.begin()));
+  }
   return std::ranges::any_of(running_, [&](SequenceId id) {
     const Entry& entry = At(id);
     return entry.spec.priority > priority || entry.gap() == 0;
@@ -136,14 +167,42 @@ std::vector<SequenceId> Batch::QueueCandidates(double now_ms) const {
   const int free_places = std::max(0, options_.max_sequences - num_running());
   const size_t most =
       candidates.size() + std::min(free_places, options_.max_batched_tokens) + kWaitingShown;
-  for (const auto& [priority, arrival_ms, id] : queue_) {
-    if (candidates.size() >= most) break;
-    const Entry& entry = At(id);
-    const std::optional<double>& deadline_ms = entry.spec.deadline_ms;
-    if (entry.awaits_token || (deadline_ms && *deadline_ms <= now_ms)) continue;
-    candidates.push_back(id);
+  // One of each tenant in turn, so that none with many hides the others.
+  using Place = std::set<QueueKey>::const_iterator;
+  std::vector<std::pair<Place, Place>> places;
+  for (const auto& queue : queues_) {
+    if (!queue.empty()) places.emplace_back(queue.begin(), queue.end());
+  }
+  while (!places.empty() && candidates.size() < most) {
+    for (auto& [place, end] : places) {
+      for (bool is_found = false; !is_found && place != end; ++place) {
+        const SequenceId id = std::get<SequenceId>(*place);
+        const Entry& entry = At(id);
+        const std::optional<double>& deadline_ms = entry.spec.deadline_ms;
+        is_found = !entry.awaits_token && (!deadline_ms || *deadline_ms > now_ms);
+        if (is_found) candidates.push_back(id);
+      }
+    }
+    std::erase_if(places, [](const auto& part) { return part.first == part.second; });
   }
   return candidates;
+}
+
+// Of each tenant that has a quota and runs: which blocks its sequences hold.
+std::map<int, std::vector<bool>> Batch::TenantBlocks() const {
+  std::map<int, std::vector<bool>> held;
+  for (const SequenceId id : running_) {
+    const Entry& entry = At(id);
+    if (tenant_max_blocks_[entry.tenant] == 0) continue;
+    std::vector<bool>& blocks = held[entry.tenant];
+    if (blocks.empty()) blocks.resize(cache_.usage().total_blocks);
+    for (int group = 0; group < cache_.layout().num_groups(); ++group) {
+      for (const BlockId block : entry.tables->table(group)) {
+        if (block != kNoBlock) blocks[block] = true;
+      }
+    }
+  }
+  return held;
 }
 
 StepPlan Batch::Plan(double now_ms) const {
@@ -162,8 +221,15 @@ StepPlan Batch::Plan(double now_ms) const {
                          .priority = entry.spec.priority,
                          .arrival_ms = entry.spec.arrival_ms,
                          .deadline_ms = entry.spec.deadline_ms,
-                         .max_chunk = entry.spec.max_chunk};
+                         .max_chunk = entry.spec.max_chunk,
+                         .tenant = entry.tenant};
   };
+  const std::map<int, std::vector<bool>> tenant_blocks = TenantBlocks();
+  std::vector<TenantState> tenants;
+  for (const int64_t max_blocks : tenant_max_blocks_) tenants.push_back({.max_blocks = max_blocks});
+  for (const auto& [tenant, blocks] : tenant_blocks) {
+    tenants[tenant].blocks_held = std::ranges::count(blocks, true);
+  }
   std::vector<SequenceState> running, queue;
   int num_decodes = 0;
   for (const SequenceId id : running_) {
@@ -181,12 +247,18 @@ StepPlan Batch::Plan(double now_ms) const {
     running.push_back(sequence);
   }
   const bool looks_up = MayAdmit();
+  std::vector<BlockId> matched;
   for (const SequenceId id : QueueCandidates(now_ms)) {
     SequenceState sequence = state_of(id);
     if (looks_up && At(id).reads_cache()) {
       // The last token is computed in any case: its logits say what follows.
+      const auto held = tenant_blocks.find(sequence.tenant);
+      const bool is_limited = held != tenant_blocks.end();
+      matched.clear();
       sequence.match = cache_.Match(entries_.at(id)->chain, sequence.tokens,
-                                    static_cast<int>(sequence.tokens.size()) - 1);
+                                    static_cast<int>(sequence.tokens.size()) - 1,
+                                    is_limited ? &matched : nullptr);
+      for (const BlockId block : matched) sequence.tenant_shares += held->second[block];
     }
     queue.push_back(sequence);
   }
@@ -195,7 +267,8 @@ StepPlan Batch::Plan(double now_ms) const {
                              .blocks_available = cache_.usage().available_blocks(),
                              .layout = &cache_.layout(),
                              .running = running,
-                             .queue = queue};
+                             .queue = queue,
+                             .tenants = tenants};
   return PlanStep(state, options_);
 }
 
@@ -204,24 +277,35 @@ StepPlan Batch::Plan(double now_ms) const {
 bool Batch::Admit(const PlanLine& line, double now_ms) {
   Entry& entry = At(line.sequence);
   QUIRE_CHECK(!entry.tables, "sequence {} runs already", line.sequence);
+  const bool is_first = entry.admitted_ms < 0;
+  if (is_first) entry.miss = MissOf(entry, line.cached_tokens);
   std::optional<BlockTables> tables =
       entry.spec.keeps_cache
           ? cache_.Acquire(entry.spec.root, entry.spec.tokens, line.cached_tokens)
           : cache_.AcquirePrivate();
   if (!tables) return false;
   entry.tables = std::move(tables);
-  if (entry.admitted_ms < 0) {
+  if (is_first) {
+    // Others of this step may have taken some of it.
+    if (entry.num_computed() != line.cached_tokens) {
+      entry.miss = MissOf(entry, entry.num_computed());
+    }
     entry.cached_tokens = entry.num_computed();
     entry.admitted_ms = now_ms;
   }
-  queue_.erase({entry.spec.priority, entry.spec.arrival_ms, line.sequence});
-  if (entry.spec.deadline_ms) queued_deadlines_.erase({*entry.spec.deadline_ms, line.sequence});
+  Dequeue(line.sequence);
   running_.push_back(line.sequence);
   ++counters_.admissions;
   return true;
 }
 
+PrefixMiss Batch::MissOf(Entry& entry, int num_found) const {
+  if (!entry.reads_cache()) return {.reason = MissReason::kNotRead};
+  return cache_.Explain(entry.chain, entry.spec.tokens, num_found);
+}
+
 std::vector<StepItem> Batch::Begin(const StepPlan& plan) {
+  cache_.SetTime(plan.now_ms);
   for (const PlanLine& line : plan.lines) {
     if (line.action == PlanAction::kPreempt) Preempt(line.sequence);
     if (line.action == PlanAction::kExpire) ++counters_.expired;
@@ -270,7 +354,7 @@ void Batch::ObserveStep(const StepPlan& plan, double duration_ms) {
 
 bool Batch::empty() const { return entries_.empty(); }
 int Batch::num_running() const { return static_cast<int>(running_.size()); }
-int Batch::num_queued() const { return static_cast<int>(queue_.size()); }
+int Batch::num_queued() const { return static_cast<int>(entries_.size() - running_.size()); }
 bool Batch::is_running(SequenceId id) const { return At(id).tables.has_value(); }
 std::span<const int32_t> Batch::tokens(SequenceId id) const { return At(id).spec.tokens; }
 int Batch::num_computed(SequenceId id) const { return At(id).num_computed(); }
@@ -278,36 +362,53 @@ std::span<const BlockId> Batch::table(SequenceId id, int group) const {
   return At(id).tables->table(group);
 }
 int Batch::cached_tokens(SequenceId id) const { return At(id).cached_tokens; }
+const PrefixMiss& Batch::miss(SequenceId id) const { return At(id).miss; }
+int Batch::num_preemptions(SequenceId id) const { return At(id).num_preemptions; }
 double Batch::admitted_ms(SequenceId id) const { return At(id).admitted_ms; }
 
-void Batch::CheckInvariants() const {
-  QUIRE_CHECK(running_.size() + queue_.size() == entries_.size(), "{} run, {} wait, {} in all",
-              running_.size(), queue_.size(), entries_.size());
+void Batch::CheckInvariants(std::span<const BlockTables* const> others) const {
+  size_t num_waiting = 0;
+  size_t num_deadlines = 0;
+  for (size_t tenant = 0; tenant < queues_.size(); ++tenant) {
+    num_waiting += queues_[tenant].size();
+    for (const auto& [priority, arrival_ms, id] : queues_[tenant]) {
+      const Entry& entry = At(id);
+      QUIRE_CHECK(!entry.tables, "sequence {} waits with tables", id);
+      QUIRE_CHECK(entry.tenant == static_cast<int>(tenant), "sequence {} of tenant {} waits in {}",
+                  id, entry.tenant, tenant);
+      num_deadlines += entry.spec.deadline_ms.has_value();
+    }
+  }
+  QUIRE_CHECK(num_deadlines == queued_deadlines_.size(), "{} deadlines, {} kept", num_deadlines,
+              queued_deadlines_.size());
+  QUIRE_CHECK(running_.size() + num_waiting == entries_.size(), "{} run, {} wait, {} in all",
+              running_.size(), num_waiting, entries_.size());
   QUIRE_CHECK(num_running() <= options_.max_sequences, "{} run, {} may", num_running(),
               options_.max_sequences);
   std::set<BlockId> held;
+  const auto add = [&](const BlockTables& tables) {
+    for (int group = 0; group < cache_.layout().num_groups(); ++group) {
+      for (const BlockId block : tables.table(group)) {
+        if (block != kNoBlock) held.insert(block);
+      }
+    }
+  };
   for (const SequenceId id : running_) {
     const Entry& entry = At(id);
     QUIRE_CHECK(entry.tables.has_value(), "sequence {} runs without tables", id);
     QUIRE_CHECK(entry.num_computed() <= entry.num_tokens(), "{} entries of {} tokens",
                 entry.num_computed(), entry.num_tokens());
-    for (int group = 0; group < cache_.layout().num_groups(); ++group) {
-      for (const BlockId block : entry.tables->table(group)) {
-        if (block != kNoBlock) held.insert(block);
-      }
-    }
+    add(*entry.tables);
   }
-  size_t num_deadlines = 0;
-  for (const auto& [priority, arrival_ms, id] : queue_) {
-    const Entry& entry = At(id);
-    QUIRE_CHECK(!entry.tables, "sequence {} waits with tables", id);
-    num_deadlines += entry.spec.deadline_ms.has_value();
-  }
-  QUIRE_CHECK(num_deadlines == queued_deadlines_.size(), "{} deadlines, {} kept", num_deadlines,
-              queued_deadlines_.size());
+  for (const BlockTables* tables : others) add(*tables);
   const int64_t used = cache_.usage().used_blocks;
   QUIRE_CHECK(static_cast<int64_t>(held.size()) == used, "tables name {} blocks, {} are used",
               held.size(), used);
+  for (const auto& [tenant, blocks] : TenantBlocks()) {
+    const int64_t count = std::ranges::count(blocks, true);
+    QUIRE_CHECK(count <= tenant_max_blocks_[tenant], "tenant {} holds {} blocks of {}", tenant,
+                count, tenant_max_blocks_[tenant]);
+  }
 }
 
 }  // namespace quire

@@ -13,8 +13,11 @@
 //   1. A running sequence holds tables; one in the queue holds none.
 //   2. num_computed <= tokens: the cache holds entries for exactly the first num_computed tokens.
 //      A sampled token has no entry until it is fed.
-//   3. The cache's used blocks are those that the running sequences' tables name.
-// Used by one thread at a time. The cache outlives it, and nobody else holds blocks of it.
+//   3. The cache's used blocks are those that the running sequences' tables name, and those of
+//   others
+//      that hold some of it for good (engine/pins.h): they leave room for a sequence of any length.
+//   4. A tenant's running sequences together hold no more blocks than its quota.
+// Used by one thread at a time. The cache outlives it.
 #pragma once
 
 #include <map>
@@ -22,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -42,6 +46,11 @@ struct SequenceSpec {
   bool reads_cache = true;  // off: every entry is computed (prompt log-probabilities need that)
   bool keeps_cache = true;  // off: its blocks are private and gone with it
   int max_chunk = 0;        // 0 = no limit of its own
+  // Who it belongs to, and the blocks that all of them may hold together (0 = no limit of their
+  // own): at least those that it takes alone. Sequences of the same name and quota are one
+  // tenant's.
+  std::string tenant{};
+  int64_t tenant_max_blocks = 0;
 };
 
 // A sequence's rows in a step.
@@ -76,11 +85,13 @@ class Batch {
   void Append(SequenceId id, int32_t token);
   // Ends it in any state; filled blocks stay findable.
   void Remove(SequenceId id);
+  // A second hold of what a running sequence has computed, findable for as long as the tables live.
+  BlockTables Keep(SequenceId id);
   // Drops a running sequence's entries; the tokens are computed again.
   void Forget(SequenceId id);
 
-  // Looks at the head of the queue only, as far as a step could admit and a little beyond, and at
-  // those whose deadline has passed.
+  // Looks at the heads of the tenants' queues only, as far as a step could admit and a little
+  // beyond, and at those whose deadline has passed.
   StepPlan Plan(double now_ms) const;
   // Carries out a plan of the present state, as far as the forward pass; also one that computes
   // nothing, because it may preempt. In the order of the plan's lines. Sequences that the plan
@@ -102,12 +113,16 @@ class Batch {
   std::span<const BlockId> table(SequenceId id, int group) const;
   // Entries that were found rather than computed when it was first admitted.
   int cached_tokens(SequenceId id) const;
+  // Why not more were, then.
+  const PrefixMiss& miss(SequenceId id) const;
+  int num_preemptions(SequenceId id) const;
   // When it was first admitted; negative before.
   double admitted_ms(SequenceId id) const;
   const BatchCounters& counters() const { return counters_; }
   const KvCache& cache() const { return cache_; }
 
-  void CheckInvariants() const;
+  // others: tables that hold blocks of the cache beside its sequences.
+  void CheckInvariants(std::span<const BlockTables* const> others = {}) const;
 
  private:
   struct Entry;
@@ -116,19 +131,25 @@ class Batch {
   Entry& At(SequenceId id);
   const Entry& At(SequenceId id) const;
   SequenceId Insert(std::unique_ptr<Entry> entry);
+  int TenantOf(const SequenceSpec& spec);
   void Enqueue(SequenceId id);
+  void Dequeue(SequenceId id);
   void Preempt(SequenceId id);
   bool Admit(const PlanLine& line, double now_ms);
+  PrefixMiss MissOf(Entry& entry, int num_found) const;
   bool MayAdmit() const;
   std::vector<SequenceId> QueueCandidates(double now_ms) const;
+  std::map<int, std::vector<bool>> TenantBlocks() const;
 
   KvCache& cache_;
   SchedulerOptions options_;
   StepCosts costs_;
   std::map<SequenceId, std::unique_ptr<Entry>> entries_;
-  std::vector<SequenceId> running_;  // in order of admission
-  std::set<QueueKey> queue_;
-  std::set<std::pair<double, SequenceId>> queued_deadlines_;  // of those in the queue
+  std::vector<SequenceId> running_;                            // in order of admission
+  std::vector<std::set<QueueKey>> queues_;                     // [tenants]
+  std::map<std::pair<std::string, int64_t>, int> tenant_ids_;  // by name and quota
+  std::vector<int64_t> tenant_max_blocks_;                     // [tenants]
+  std::set<std::pair<double, SequenceId>> queued_deadlines_;   // of those in the queue
   SequenceId next_id_ = 1;
   BatchCounters counters_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/pin_set.h"
 #include "engine/prompt_encoder.h"
 #include "engine/request_check.h"
 #include "engine/request_state.h"
@@ -16,7 +17,7 @@ constexpr int kPromptLogitsRows = 64;
 constexpr int kMaxIdleSteps = 16;
 
 // The ids of a beam's answer as a choice with its text.
-Choice ChoiceOf(BeamAnswer found, int index, const Tokenizer& tokenizer) {
+Choice ChoiceOf(BeamAnswer found, int index, const Tokenizer& tokenizer, const Request& request) {
   Choice choice{.index = index,
                 .finish_reason = found.finish_reason,
                 .cumulative_log_prob = found.cumulative_log_prob,
@@ -24,9 +25,9 @@ Choice ChoiceOf(BeamAnswer found, int index, const Tokenizer& tokenizer) {
   std::span<const int32_t> shown = found.tokens;
   if (found.finish_reason == FinishReason::kStop) {
     choice.matched_stop_token = shown.back();
-    shown = shown.first(shown.size() - 1);
+    if (!request.include_stop) shown = shown.first(shown.size() - 1);
   }
-  StreamDecoder decoder(tokenizer);
+  StreamDecoder decoder(tokenizer, request.show_control_tokens);
   for (const int32_t token : shown) choice.text += decoder.Push(token);
   choice.text += decoder.Finish();
   choice.tokens = std::move(found.tokens);
@@ -58,6 +59,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
   runner.num_sequences = std::max(runner.num_sequences, 1);
   QUIRE_ASSIGN_OR_RETURN(engine->runner_, ModelRunner::Create(path, runner));
   engine->batch_ = std::make_unique<Batch>(engine->runner_->cache(), scheduler);
+  QUIRE_ASSIGN_OR_RETURN(const int64_t max_pinned_blocks, engine->MaxPinnedBlocks());
+  engine->pins_ = std::make_unique<PinSet>(max_pinned_blocks, engine->cache().layout().block_bytes);
   engine->scratch_.resize(engine->runner_->threads().num_threads());
   return engine;
 }
@@ -78,6 +81,7 @@ Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
                              .context_length = context_length(),
                              .max_batched_tokens = options_.scheduler.max_batched_tokens,
                              .layout = &cache().layout()}));
+  QUIRE_ASSIGN_OR_RETURN(const int longest, LongestSequence(request));
   if (options_.max_queue > 0 && num_waiting() >= options_.max_queue) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "{} requests wait already, as many as may; try again later", num_waiting());
@@ -98,9 +102,12 @@ Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
   state->result.prompt_tokens = static_cast<int>(asked.prompt.size());
 
   const Tokenizer& tokenizer = model().tokenizer();
-  const int room = context_length() - state->result.prompt_tokens;
+  const int room = longest - state->result.prompt_tokens;
   const int max_tokens = asked.max_tokens < 0 ? room : std::min(asked.max_tokens, room);
-  if (asked.beams.width > 0) {
+  if (asked.embedding) {
+    state->embedding.emplace(*asked.embedding, state->result.prompt_tokens,
+                             runner_->hidden_width());
+  } else if (asked.beams.width > 0) {
     state->beam_enders = asked.stop_token_ids;
     if (!asked.ignore_end_of_text) {
       const auto ids = tokenizer.end_of_text_ids();
@@ -126,14 +133,43 @@ Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
                     .root = state->root,
                     .priority = asked.priority,
                     .arrival_ms = state->submitted_ms,
-                    .reads_cache = asked.use_kv_cache && !asked.prompt_logprobs,
+                    .reads_cache = asked.use_kv_cache && !asked.prompt_logprobs && !asked.embedding,
                     .keeps_cache = asked.use_kv_cache,
-                    .max_chunk = asked.prompt_logprobs ? kPromptLogitsRows : 0};
+                    .max_chunk = asked.prompt_logprobs ? kPromptLogitsRows : 0,
+                    .tenant = asked.tenant,
+                    .tenant_max_blocks = asked.tenant_max_blocks};
   if (asked.timeout_ms) spec.deadline_ms = state->submitted_ms + *asked.timeout_ms;
   state->members.push_back(0);
   AddMember(*state, 0, batch_->Add(std::move(spec)));
   requests_.emplace(next_id_, std::move(state));
   return next_id_++;
+}
+
+// The tokens that a request's longest sequence may have: the context, or what its tenant's quota
+// holds for one sequence.
+Result<int> Engine::LongestSequence(const Request& request) const {
+  const int64_t quota = request.tenant_max_blocks;
+  if (quota < 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "a tenant's quota is {} blocks; expected 1 or more, or 0 for none", quota);
+  }
+  if (quota == 0) return context_length();
+  const auto blocks_of = [&](int num_tokens) {
+    return cache().layout().PeakBlocks(num_tokens, options_.scheduler.max_batched_tokens);
+  };
+  int longest = 0;
+  for (int beyond = context_length() + 1; beyond - longest > 1;) {
+    const int middle = longest + (beyond - longest) / 2;
+    (blocks_of(middle) <= quota ? longest : beyond) = middle;
+  }
+  const int needed = static_cast<int>(request.prompt.size()) + (request.embedding ? 0 : 1);
+  if (needed <= longest) return longest;
+  return MakeError(
+      ErrorCode::kContextLength,
+      "the prompt has {} tokens and needs {} blocks of keys and values{}; the quota of "
+      "{} blocks has room for {} tokens",
+      request.prompt.size(), blocks_of(needed),
+      request.embedding ? "" : " with an answer of one token", quota, longest);
 }
 
 void Engine::Abort(RequestId id) {
@@ -143,7 +179,12 @@ void Engine::Abort(RequestId id) {
   if (!in_step_) Deliver();
 }
 
+void Engine::AbortAll() {
+  while (!requests_.empty()) Abort(requests_.begin()->first);
+}
+
 bool Engine::Step() {
+  pins_->Expire(NowMs());
   if (requests_.empty()) return false;
   in_step_ = true;
   const StepPlan plan = batch_->Plan(NowMs());
@@ -175,6 +216,8 @@ bool Engine::Step() {
       observer_({.plan = &plan, .items = items, .logits = rows, .duration_ms = duration});
     }
     UseRows(uses);
+    FinishEmbeddings(items);
+    FinishPins(items);
   }
   idle_steps_ = has_moved ? 0 : idle_steps_ + 1;
   if (idle_steps_ > kMaxIdleSteps && !requests_.empty()) {
@@ -213,7 +256,8 @@ std::vector<Engine::RowUse> Engine::WantedRows(std::span<const StepItem> items,
         if (!known[position + 1]) want(position, /*is_prompt=*/true);
       }
     }
-    if (item.reaches_end) want(end - 1, /*is_prompt=*/false);
+    if (item.reaches_end && !request->embedding && !request->pin)
+      want(end - 1, /*is_prompt=*/false);
     first_row += item.num_tokens;
   }
   return uses;
@@ -225,8 +269,13 @@ Status Engine::ComputeRows(std::span<const StepItem> items, std::vector<RowUse>&
   const std::vector<RowUse> added = WantedRows(items, wanted);
   const size_t num_rows = uses.size() + added.size();
   if (logits_.size() < num_rows * vocab) logits_.resize(num_rows * vocab);
+  std::vector<int> wanted_states;
+  const std::vector<RequestState*> state_owners = WantedStates(items, wanted_states);
+  states_.resize(state_owners.size() * static_cast<size_t>(runner_->hidden_width()));
   QUIRE_RETURN_IF_ERROR(runner_->Forward(
-      items, wanted, std::span(logits_).subspan(uses.size() * vocab, added.size() * vocab)));
+      items, wanted, std::span(logits_).subspan(uses.size() * vocab, added.size() * vocab),
+      wanted_states, states_));
+  AddStates(state_owners, states_);
   uses.insert(uses.end(), added.begin(), added.end());
   return {};
 }
@@ -328,6 +377,7 @@ void Engine::NoteAdmission(RequestState& request) {
   const SequenceId leader = request.members[0];
   if (leader == 0 || batch_->admitted_ms(leader) < 0) return;
   request.result.cached_tokens = batch_->cached_tokens(leader);
+  request.result.miss = batch_->miss(leader);
   request.result.queue_ms = batch_->admitted_ms(leader) - request.submitted_ms;
 }
 
@@ -335,8 +385,17 @@ void Engine::NoteFirstToken(RequestState& request) {
   NoteAdmission(request);
   request.has_forked = true;
   request.first_token_at_ms = NowMs();
-  counters_.prompt_tokens += request.result.prompt_tokens;
-  counters_.cached_tokens += request.result.cached_tokens;
+  CountPrompt(request);
+}
+
+void Engine::CountPrompt(const RequestState& request) {
+  const RequestResult& result = request.result;
+  counters_.prompt_tokens += result.prompt_tokens;
+  counters_.cached_tokens += result.cached_tokens;
+  ++counters_.misses[static_cast<size_t>(result.miss.reason)];
+  if (result.miss.reason == MissReason::kNotRead) return;
+  counters_.prefix_cache_queries += result.prompt_tokens;
+  counters_.prefix_cache_hits += result.cached_tokens;
 }
 
 void Engine::TakeDraw(RequestState& request, int member, SampledToken sampled) {
@@ -416,6 +475,7 @@ void Engine::RemoveMember(RequestState& request, int member) {
   SequenceId& sequence = request.members[member];
   if (sequence == 0) return;
   owners_.erase(sequence);
+  request.result.num_preemptions += batch_->num_preemptions(sequence);
   batch_->Remove(sequence);
   sequence = 0;
 }
@@ -456,19 +516,25 @@ void Engine::Finish(RequestState& request, FinishReason reason, Status status) {
   }
   if (request.beams && request.has_forked) {
     for (BeamAnswer& found : request.beams->Finish(request.request.num_choices, reason)) {
-      Choice choice =
-          ChoiceOf(std::move(found), static_cast<int>(result.choices.size()), model().tokenizer());
+      Choice choice = ChoiceOf(std::move(found), static_cast<int>(result.choices.size()),
+                               model().tokenizer(), request.request);
       Remember(request, choice);
       result.choices.push_back(std::move(choice));
     }
   }
+  if (request.embedding && result.status.ok() && result.embedding.empty()) {
+    result.status =
+        MakeError(ErrorCode::kInterrupted, "the embedding was ended ({}) at token {} of {}",
+                  NameOf(reason), request.embedding->next_position(), result.prompt_tokens);
+  }
+  if (request.pin) EndPin(request, reason);
   const double now = NowMs();
   result.total_ms = now - request.submitted_ms;
   if (request.first_token_at_ms >= 0) {
     result.first_token_ms = request.first_token_at_ms - request.submitted_ms;
     result.decode_ms = std::max(0.0, request.last_token_at_ms - request.first_token_at_ms);
   }
-  ++counters_.requests_finished;
+  counters_.requests_finished += request.pin ? 0 : 1;
   const auto found = requests_.find(request.id);
   ended_.push_back(std::move(found->second));
   requests_.erase(found);
@@ -479,6 +545,7 @@ void Engine::Deliver() {
     // Hooks may submit and abort: the list may grow meanwhile.
     std::unique_ptr<RequestState> request = std::move(ended_.front());
     ended_.erase(ended_.begin());
+    if (request->pin) request->on_pinned(std::move(*request->pinned));
     if (request->hooks.on_finish) request->hooks.on_finish(std::move(request->result));
   }
 }
@@ -503,7 +570,9 @@ int Engine::num_waiting() const {
 int Engine::num_running() const { return static_cast<int>(requests_.size()) - num_waiting(); }
 
 void Engine::CheckInvariants() const {
-  batch_->CheckInvariants();
+  batch_->CheckInvariants(pins_->tables());
+  QUIRE_CHECK(pins_->num_blocks() <= pins_->max_blocks(), "pins hold {} blocks of {}",
+              pins_->num_blocks(), pins_->max_blocks());
   runner_->cache().CheckInvariants();
   size_t num_members = 0;
   for (const auto& [id, request] : requests_) {

@@ -7,6 +7,7 @@
 // Used by one thread at a time.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -19,16 +20,20 @@
 #include "engine/answer_index.h"
 #include "engine/batch.h"
 #include "engine/model_runner.h"
+#include "engine/pins.h"
 #include "engine/request.h"
 #include "sampling/sampler.h"
 
 namespace quire {
 
+class PinSet;
 class RequestState;
 
 struct EngineOptions {
   RunnerOptions runner{};
   SchedulerOptions scheduler{};
+  // Of the KV cache, that pins may hold together; at most what one whole context leaves.
+  double max_pinned_fraction = .5;
   int max_queue = 0;              // requests that may wait; 0 = no limit
   bool reuse_sampled_ids = true;  // engine/answer_index.h
 };
@@ -55,6 +60,11 @@ struct EngineCounters {
   int64_t computed_tokens = 0;   // rows of the forward pass
   int64_t generated_tokens = 0;  // sampled
   int64_t requests_finished = 0;
+  // Of the requests whose prompt has been computed: those that read the cache (prompt tokens looked
+  // up, and found), and all of them by why no more was found (MissReason).
+  int64_t prefix_cache_queries = 0;
+  int64_t prefix_cache_hits = 0;
+  std::array<int64_t, 5> misses{};
 };
 
 class Engine {
@@ -64,11 +74,24 @@ class Engine {
   ~Engine();
 
   // Queues a request. Fails at once, saying what is needed, available and allowed, for parameters
-  // out of range, a prompt that the context or the KV cache can never hold (kContextLength), and a
-  // full queue (kResourceExhausted). Hooks are not called then.
+  // out of range, a prompt that the context, the KV cache or the tenant's quota can never hold
+  // (kContextLength), and a full queue (kResourceExhausted). Hooks are not called then. An answer
+  // ends (kLength) where the context or the quota is full.
   Result<RequestId> Submit(Request request, RequestHooks hooks = {});
   // Ends a request in any state; what it has comes through on_finish. Unknown ids are passed over.
   void Abort(RequestId id);
+  void AbortAll();
+
+  // Computes a prefix where it is not cached, and keeps it. `done` is called by the thread that
+  // steps the engine, at once for what is refused: kResourceExhausted beyond a quota, with the
+  // numbers.
+  void Pin(PinSpec spec, std::function<void(Result<PinInfo>)> done);
+  // The tenant's, oldest first.
+  std::vector<PinInfo> Pins(std::string_view tenant) const;
+  // False where the tenant has no such pin.
+  bool DropPin(std::string_view tenant, PinId id);
+  // That all pins hold; those that have ended give theirs back by the next step or verb.
+  int64_t num_pinned_blocks() const;
 
   // Runs one step. False when there is nothing left to do; the memory of free blocks has then gone
   // back to the system.
@@ -120,9 +143,20 @@ class Engine {
   // the logits is for use i.
   std::vector<RowUse> Compute(std::vector<StepItem>& items);
   Status ComputeRows(std::span<const StepItem> items, std::vector<RowUse>& uses);
+  // The requests that the final hidden states of rows `wanted` are for, row by row.
+  std::vector<RequestState*> WantedStates(std::span<const StepItem> items,
+                                          std::vector<int>& wanted) const;
+  void AddStates(std::span<RequestState* const> owners, std::span<const float> states);
+  void FinishEmbeddings(std::span<const StepItem> items);
+  Result<int64_t> MaxPinnedBlocks() const;
+  Status StartPin(const PinSpec& spec, const std::function<void(Result<PinInfo>)>& done);
+  void FinishPins(std::span<const StepItem> items);
+  void EndPin(RequestState& request, FinishReason reason);
   void UseRows(std::span<const RowUse> uses);
   void TellPromptLogProbs(const RowUse& use, std::span<const float> logits);
+  Result<int> LongestSequence(const Request& request) const;
   void NoteAdmission(RequestState& request);
+  void CountPrompt(const RequestState& request);
   void NoteFirstToken(RequestState& request);
   void TakeDraw(RequestState& request, int member, SampledToken sampled);
   void TakeProposals(RequestState& request, int member, std::vector<TokenLogProb> proposals);
@@ -139,6 +173,7 @@ class Engine {
   EngineOptions options_;
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<Batch> batch_;
+  std::unique_ptr<PinSet> pins_;
   AnswerIndex answers_;
   EngineCounters counters_;
   std::function<void(const StepReport&)> observer_;
@@ -147,6 +182,7 @@ class Engine {
   std::vector<std::unique_ptr<RequestState>> ended_;             // to be delivered
   std::unordered_map<SequenceId, std::pair<RequestState*, int>> owners_;
   std::vector<float> logits_;            // [rows of the step][vocab_size]
+  std::vector<float> states_;            // [wanted rows][hidden_width]
   std::vector<SamplerScratch> scratch_;  // [threads]
   std::chrono::steady_clock::time_point start_;
   RequestId next_id_ = 1;

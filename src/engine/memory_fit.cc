@@ -37,8 +37,10 @@ Result<MemoryFit> FitMemory(const ModelShape& shape, const MemoryRequest& reques
                                             .prefill_chunk = request.max_batched_tokens,
                                             .num_threads = request.num_threads}));
   const uint64_t other = plan.bytes_without_kv();
-  const uint64_t available =
+  const uint64_t known =
       request.available_bytes > 0 ? request.available_bytes : std::numeric_limits<uint64_t>::max();
+  const uint64_t available =
+      request.budget_bytes > 0 ? std::min(known, request.budget_bytes) : known;
   const uint64_t room = available > other ? available - other : 0;
   const uint64_t block = fit.layout.block_bytes;
   constexpr uint64_t kMostBlocks = std::numeric_limits<int32_t>::max();
@@ -68,7 +70,7 @@ Result<MemoryFit> FitMemory(const ModelShape& shape, const MemoryRequest& reques
                      fit.context_length);
   }
   int64_t num_blocks = blocks_in(kv_limit);
-  if (request.kv_bytes == 0) {
+  if (request.kv_bytes == 0 && request.budget_bytes == 0) {
     const int64_t least = fit.layout.PeakBlocks(fit.context_length, chunk);
     num_blocks = std::max(least, std::min(one * request.num_sequences, blocks_in(room / 2)));
   }

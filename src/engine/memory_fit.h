@@ -22,6 +22,8 @@ struct MemoryRequest {
   int max_batched_tokens = 512;  // of a step
   int num_threads = 1;
   uint64_t available_bytes = 0;  // of memory; 0 = not known, everything fits
+  // For all that the process takes: keys and values get what the rest leaves. 0 = none.
+  uint64_t budget_bytes = 0;
 };
 
 struct MemoryFit {

@@ -41,7 +41,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(const std::filesystem::
                                                   .num_sequences = options.num_sequences,
                                                   .max_batched_tokens = options.max_batched_tokens,
                                                   .num_threads = num_threads,
-                                                  .available_bytes = AvailableMemory()}));
+                                                  .available_bytes = AvailableMemory(),
+                                                  .budget_bytes = options.budget_bytes}));
     return {};
   };
   QUIRE_ASSIGN_OR_RETURN(runner->model_, LoadedModel::Load(path, load, runner->pool_));
@@ -71,7 +72,8 @@ Status ModelRunner::CreateCache(MemoryFit fit) {
 }
 
 Status ModelRunner::Forward(std::span<const StepItem> items, std::span<const int> wanted_rows,
-                            std::span<float> logits) {
+                            std::span<float> logits, std::span<const int> hidden_rows,
+                            std::span<float> hidden) {
   tokens_.clear();
   sequences_.clear();
   for (const StepItem& item : items) {
@@ -81,8 +83,11 @@ Status ModelRunner::Forward(std::span<const StepItem> items, std::span<const int
                           .block_tables = item.block_tables});
     tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
   }
-  return decoder_->Forward({.tokens = tokens_, .sequences = sequences_, .logits_rows = wanted_rows},
-                           cache_->view(), logits);
+  return decoder_->Forward({.tokens = tokens_,
+                            .sequences = sequences_,
+                            .logits_rows = wanted_rows,
+                            .hidden_rows = hidden_rows},
+                           cache_->view(), logits, hidden);
 }
 
 Status ModelRunner::ComputeRows(std::span<const int32_t> tokens, int num_rows,

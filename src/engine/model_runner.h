@@ -24,6 +24,7 @@ struct RunnerOptions {
   int context_length = 0;  // tokens; 0 = what the model was made for and the KV cache holds
   KvType kv_type = KvType::kF16;
   uint64_t kv_bytes = 0;         // memory for keys and values; 0 = engine/memory_fit.h decides
+  uint64_t budget_bytes = 0;     // MemoryRequest::budget_bytes
   int num_sequences = 1;         // that are expected to run at once
   int max_batched_tokens = 512;  // tokens of a step: what activations are sized for
   LoadOptions load{};
@@ -41,14 +42,17 @@ class ModelRunner {
   const KvCache& cache() const { return *cache_; }
   int context_length() const { return context_length_; }
   int vocab_size() const { return model_->config().vocab_size; }
+  int hidden_width() const { return model_->config().d_model; }
   // Names the model as computed; kv/identity.h
   const Digest& fingerprint() const { return fingerprint_; }
   std::chrono::nanoseconds load_duration() const { return load_duration_; }
 
   // Computes the items' tokens. `wanted_rows`, ascending, are indexes into the rows of all items in
-  // order; their logits come into logits [wanted_rows][vocab_size].
+  // order; their logits come into logits [wanted_rows][vocab_size], and the final hidden states of
+  // `hidden_rows` into hidden [hidden_rows][hidden_width].
   Status Forward(std::span<const StepItem> items, std::span<const int> wanted_rows,
-                 std::span<float> logits);
+                 std::span<float> logits, std::span<const int> hidden_rows = {},
+                 std::span<float> hidden = {});
 
   // Computes all tokens of one cold sequence, which leaves nothing behind, and the logits after
   // each of the last `num_rows` of them: rows [num_rows][vocab_size].

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kv/prefix_miss.h"
 #include "sampling/log_probs.h"
 #include "sampling/parameters.h"
 #include "text/tokenizer.h"
@@ -24,6 +25,10 @@ struct BeamOptions {
   bool early_stopping = false;  // ends as soon as `width` answers have ended
 };
 
+// How the final hidden states of a prompt's tokens become one vector, which is then scaled to
+// length 1.
+enum class Pooling : uint8_t { kMean, kLast };
+
 struct Request {
   std::vector<int32_t> prompt{};  // token ids, at least one
   // The text that `prompt` was encoded from. Where given, the answer's ids are remembered with it
@@ -35,18 +40,29 @@ struct Request {
   int max_tokens = -1;  // of each answer; -1 = until the context is full; at least 1 otherwise
   int min_tokens = 0;   // before these, no end-of-text, stop token or stop string ends an answer
   std::vector<std::string> stops{};       // text that ends an answer; not part of it
-  bool include_stop = false;              // keep the stop string in the text
+  bool include_stop = false;              // the text keeps the stop string or token that ended it
   std::vector<int32_t> stop_token_ids{};  // beside the model's end-of-text ids
   bool ignore_end_of_text = false;
+  // In the text, spelled out, and stop strings see them (skip_special_tokens: false). The one that
+  // ends an answer is shown with include_stop only, as any token that does.
+  bool show_control_tokens = false;
   // Log-probabilities of so many best tokens and of the true one at each prompt position, 0 to
   // kMaxLogProbs. What the cache holds cannot tell them: the prompt is computed, cached_tokens 0.
   std::optional<int> prompt_logprobs{};
   BeamOptions beams{};
+  // Asks for the prompt's embedding instead of an answer: nothing is sampled, what is said of
+  // answers above means nothing, and the prompt may fill the context. The cache does not hold
+  // hidden states: the prompt is computed, cached_tokens 0, and its keys and values stay for
+  // others.
+  std::optional<Pooling> embedding{};
 
   std::string cache_salt{};            // prefixes are shared among equal salts
   int priority = 0;                    // lower is more urgent
   std::optional<double> timeout_ms{};  // from submission to the end
-  bool use_kv_cache = true;            // off: every step computes all tokens again
+  // Requests of one tenant together hold no more blocks than its quota; 0 = no limit of its own.
+  std::string tenant{};
+  int64_t tenant_max_blocks = 0;
+  bool use_kv_cache = true;  // off: every step computes all tokens again
 };
 
 enum class FinishReason : uint8_t {
@@ -61,11 +77,13 @@ std::string_view NameOf(FinishReason reason);
 
 struct Choice {
   int index = 0;
-  std::string text{};                 // stop string and end-of-text token left out
+  std::string text{};                 // what ended it left out, unless Request::include_stop
   std::vector<int32_t> tokens{};      // every sampled id, the one that ended the answer included
   std::vector<LogProbs> log_probs{};  // [tokens], where asked for
   FinishReason finish_reason = FinishReason::kStop;
-  std::optional<std::string> matched_stop{};  // the stop string that ended it
+  // The stop string that ended it; with Request::include_stop also one that the stop token's text
+  // completes.
+  std::optional<std::string> matched_stop{};
   std::optional<int32_t>
       matched_stop_token{};        // the stop token that ended it, end-of-text included
   double cumulative_log_prob = 0;  // of its tokens, with logprobs or beams
@@ -74,17 +92,20 @@ struct Choice {
 
 struct RequestResult {
   RequestId id = 0;
-  Status status{};  // of a kError
+  Status status{};  // of a kError; of an embedding, whatever kept it from coming
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of the prompt: entries found in the cache; 0 <= cached < prompt
+  PrefixMiss miss{};      // why not more
+  int num_preemptions = 0;
   // [prompt_tokens], the first empty; where asked for
   std::vector<std::optional<LogProbs>> prompt_log_probs{};
-  std::vector<Choice> choices{};  // by index; of beams none where no token came
-  uint64_t seed = 0;              // that fixes the draws
-  double queue_ms = 0;            // from submission to the first step that computes it
-  double first_token_ms = 0;      // from submission to the first sampled token; 0 = none came
-  double decode_ms = 0;           // from the first sampled token to the last
-  double total_ms = 0;            // from submission to the end
+  std::vector<float> embedding{};  // [embedding_length], of length 1; where asked for
+  std::vector<Choice> choices{};   // by index; of beams none where no token came
+  uint64_t seed = 0;               // that fixes the draws
+  double queue_ms = 0;             // from submission to the first step that computes it
+  double first_token_ms = 0;       // from submission to the first sampled token; 0 = none came
+  double decode_ms = 0;            // from the first sampled token to the last
+  double total_ms = 0;             // from submission to the end
 
   int completion_tokens() const {
     int count = 0;

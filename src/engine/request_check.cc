@@ -29,10 +29,6 @@ Status CheckCounts(const Request& request) {
     return OutOfRange("n", request.num_choices,
                       fmt::format("at most the {} beams searched", beams.width));
   }
-  if (beams.width > 0 && !request.stops.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "stop strings with beam search; expected stop token ids only");
-  }
   if (!(beams.length_penalty >= -10 && beams.length_penalty <= 10)) {
     return OutOfRange("length_penalty", beams.length_penalty, "-10 to 10");
   }
@@ -44,6 +40,35 @@ Status CheckCounts(const Request& request) {
   if (request.timeout_ms && !(*request.timeout_ms > 0)) {
     return OutOfRange("timeout_ms", *request.timeout_ms, "more than 0");
   }
+  return {};
+}
+
+// Beam search goes by the model's own log-probabilities.
+Status CheckBeams(const Request& request) {
+  const auto refusal = [](std::string_view name) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} with beam search; expected none", name);
+  };
+  const SamplingParameters& sampling = request.sampling;
+  if (!request.stops.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "stop strings with beam search; expected stop token ids only");
+  }
+  if (!sampling.logit_bias.empty()) return refusal("logit_bias");
+  if (!sampling.allowed_token_ids.empty()) return refusal("allowed_token_ids");
+  if (!sampling.bad_words.empty()) return refusal("bad_words");
+  if (sampling.repetition_penalty != 1.0f) return refusal("repetition_penalty");
+  if (sampling.presence_penalty != 0.0f) return refusal("presence_penalty");
+  if (sampling.frequency_penalty != 0.0f) return refusal("frequency_penalty");
+  return {};
+}
+
+// Whatever would ask for an answer beside the embedding.
+Status CheckEmbedding(const Request& request) {
+  const auto refusal = [](std::string_view name) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} with an embedding; expected none", name);
+  };
+  if (request.beams.width > 0) return refusal("beam_width");
+  if (request.prompt_logprobs) return refusal("prompt_logprobs");
   return {};
 }
 
@@ -61,6 +86,8 @@ Status CheckIds(std::span<const int32_t> ids, int vocab_size) {
 Status CheckRequest(const Request& request, const RequestLimits& limits) {
   QUIRE_RETURN_IF_ERROR(request.sampling.Validate(limits.vocab_size));
   QUIRE_RETURN_IF_ERROR(CheckCounts(request));
+  if (request.beams.width > 0) QUIRE_RETURN_IF_ERROR(CheckBeams(request));
+  if (request.embedding) QUIRE_RETURN_IF_ERROR(CheckEmbedding(request));
   if (request.prompt.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "the prompt has no tokens; expected at least one");
@@ -68,11 +95,19 @@ Status CheckRequest(const Request& request, const RequestLimits& limits) {
   QUIRE_RETURN_IF_ERROR(CheckIds(request.prompt, limits.vocab_size));
   QUIRE_RETURN_IF_ERROR(CheckIds(request.stop_token_ids, limits.vocab_size));
   const int num_tokens = static_cast<int>(request.prompt.size());
-  if (num_tokens < limits.context_length) return {};
+  const int room_for_answer = request.embedding ? 0 : 1;
+  if (num_tokens + room_for_answer <= limits.context_length) return {};
   const auto bytes_of = [&](int tokens) {
     return limits.layout->PeakBlocks(tokens, limits.max_batched_tokens) *
            static_cast<int64_t>(limits.layout->block_bytes);
   };
+  if (request.embedding) {
+    return MakeError(ErrorCode::kContextLength,
+                     "the prompt has {} tokens ({} bytes of keys and values); the context has room "
+                     "for {} ({} bytes)",
+                     num_tokens, bytes_of(num_tokens), limits.context_length,
+                     bytes_of(limits.context_length));
+  }
   return MakeError(ErrorCode::kContextLength,
                    "the prompt has {} tokens and needs room for an answer of one: {} tokens ({} "
                    "bytes of keys and values); the context of {} tokens ({} bytes) has room for {} "

@@ -1,12 +1,15 @@
 // A request under way: its sequences, the answers that grow on them, and what it will return.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/answer.h"
 #include "engine/beam_search.h"
+#include "engine/pins.h"
+#include "engine/prompt_embedding.h"
 #include "engine/request.h"
 #include "engine/step_plan.h"
 #include "kv/identity.h"
@@ -33,6 +36,13 @@ class RequestState {
   std::optional<BeamSearch> beams{};
   std::vector<int32_t> beam_enders{};  // tokens that end a beam's answer
   std::vector<std::optional<std::vector<TokenLogProb>>> proposals{};  // [members] of this step
+
+  std::optional<PromptEmbedding> embedding{};  // then there are neither answers nor beams
+
+  // Of a pin in the making: there is a prompt to be computed, and nothing to be sampled.
+  std::optional<PinId> pin{};
+  std::function<void(Result<PinInfo>)> on_pinned{};
+  std::optional<Result<PinInfo>> pinned{};  // how it ended
 
   bool has_ended = false;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +26,9 @@
 //   4. What was preempted returns by admission only, which leaves those that run a reserve, and
 //      nothing is admitted in a step that preempts for the memory of those that run. Sequences that
 //      wait for a fellow (idle) and hold what it needs give way when nothing else computes.
+//   5. Inside a tenant's quota the same holds, with its quota for the pool: its victims stand in
+//   the
+//      same order, and the last of its sequences that run is not held to it.
 
 namespace quire {
 namespace {
@@ -33,6 +37,7 @@ namespace {
 constexpr int kCautiousTokens = 32;
 // Rows that the kernels take at once.
 constexpr int kRowTile = 8;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
@@ -44,7 +49,19 @@ StepPlanner::StepPlanner(const SchedulerState& state, const SchedulerOptions& op
       tokens_left_(options.max_batched_tokens),
       plan_{.now_ms = state.now_ms, .lines = {}} {
   running_.reserve(state.running.size());
-  for (const SequenceState& sequence : state.running) running_.push_back({.state = &sequence});
+  for (const auto sequences : {state.running, state.queue}) {
+    for (const SequenceState& sequence : sequences) {
+      const auto tenant = static_cast<size_t>(sequence.tenant);
+      if (tenants_.size() <= tenant) tenants_.resize(tenant + 1);
+    }
+  }
+  for (size_t i = 0; i < std::min(tenants_.size(), state.tenants.size()); ++i) {
+    tenants_[i].quota = state.tenants[i];
+  }
+  for (const SequenceState& sequence : state.running) {
+    running_.push_back({.state = &sequence});
+    ++tenants_[sequence.tenant].num_running;
+  }
 }
 
 StepPlan StepPlanner::Make() {
@@ -103,9 +120,9 @@ int StepPlanner::TimeBudget(int num_decodes) const {
                                  : kDefaultStepFactor * costs.decode_step_ms;
     tokens = std::floor((target_ms - costs.decode_step_ms) / costs.prefill_token_ms);
   }
-  constexpr double kNoLimit = 1 << 30;
+  constexpr double kMostTokens = 1 << 30;
   constexpr int kLeast = kRowTile / 2;
-  const int rows = num_decodes + static_cast<int>(std::clamp<double>(tokens, kLeast, kNoLimit));
+  const int rows = num_decodes + static_cast<int>(std::clamp<double>(tokens, kLeast, kMostTokens));
   const int whole_tiles = rows / kRowTile * kRowTile;
   return (whole_tiles >= num_decodes + kLeast ? whole_tiles : rows / 2 * 2) - num_decodes;
 }
@@ -138,15 +155,27 @@ void StepPlanner::PlanRunning(Runner& runner) {
 
 void StepPlanner::PlanTokens(Runner& runner, int num_tokens, PlanReason reason) {
   const SequenceState& sequence = *runner.state;
+  Tenant& tenant = tenants_[sequence.tenant];
   int64_t needed = LineBlocks(runner, num_tokens);
-  while (needed > blocks_available_) {
-    if (const int fit = LargestFit(runner, num_tokens); fit >= kBlockSlots) {
+  while (true) {
+    const int64_t quota_room = QuotaRoom(sequence);
+    const int64_t room = std::min(blocks_available_, quota_room);
+    if (needed <= room) break;
+    const PlanReason lack = needed > quota_room ? PlanReason::kTenantQuota : PlanReason::kNoBlocks;
+    if (const int fit = LargestFit(runner, num_tokens, room); fit >= kBlockSlots) {
       num_tokens = fit;
-      reason = PlanReason::kNoBlocks;
+      reason = lack;
       needed = LineBlocks(runner, num_tokens);
       break;
     }
-    Runner* victim = Victim(nullptr);
+    if (lack == PlanReason::kTenantQuota) {
+      Runner* victim = Victim(nullptr, &sequence);
+      Preempt(*victim, lack, sequence, needed);
+      tenant.ahead = victim->state->id;
+      if (victim == &runner) return;
+      continue;
+    }
+    Runner* victim = Victim(nullptr, nullptr);
     if (victim == &runner && NumRunning() == 1) {
       Wait(sequence, PlanReason::kNoBlocks);
       waits_.back().blocks_needed = needed;
@@ -164,6 +193,7 @@ void StepPlanner::PlanTokens(Runner& runner, int num_tokens, PlanReason reason) 
   runner.line.blocks_needed = needed;
   runner.line.blocks_available = blocks_available_;
   blocks_available_ -= needed;
+  tenant.quota.blocks_held += needed;
   tokens_left_ -= num_tokens;
   if (runner.is_prefill()) prefill_left_ -= num_tokens;
 }
@@ -176,11 +206,18 @@ int64_t StepPlanner::LineBlocks(const Runner& runner, int num_tokens) const {
   return std::max<int64_t>(0, held - sequence.blocks_held) + sequence.shared_tail_copies;
 }
 
-int StepPlanner::LargestFit(const Runner& runner, int num_tokens) const {
+// Blocks that it may still take of its tenant's quota.
+int64_t StepPlanner::QuotaRoom(const SequenceState& sequence) const {
+  const Tenant& tenant = tenants_[sequence.tenant];
+  if (tenant.quota.max_blocks == 0 || tenant.num_running <= 1) return kNoLimit;
+  return std::max<int64_t>(0, tenant.quota.max_blocks - tenant.quota.blocks_held);
+}
+
+int StepPlanner::LargestFit(const Runner& runner, int num_tokens, int64_t room) const {
   int fits = 0;
   while (fits < num_tokens) {
     const int middle = fits + (num_tokens - fits + 1) / 2;
-    if (LineBlocks(runner, middle) <= blocks_available_) {
+    if (LineBlocks(runner, middle) <= room) {
       fits = middle;
     } else {
       num_tokens = middle - 1;
@@ -194,12 +231,16 @@ void StepPlanner::Preempt(Runner& victim, PlanReason reason, const SequenceState
                           int64_t needed) {
   PlanLine line = LineOf(*victim.state, PlanAction::kPreempt, reason);
   line.other = victim.state == &for_whom ? 0 : for_whom.id;
+  Tenant& tenant = tenants_[victim.state->tenant];
   line.blocks_needed = needed;
-  line.blocks_available = blocks_available_;
+  line.blocks_available =
+      reason == PlanReason::kTenantQuota ? QuotaRoom(*victim.state) : blocks_available_;
   preempts_.push_back(line);
   // A wait that was planned for it earlier is over.
   std::erase_if(waits_, [&](const PlanLine& wait) { return wait.sequence == victim.state->id; });
   blocks_available_ += victim.blocks_left();
+  tenant.quota.blocks_held -= victim.blocks_left();
+  --tenant.num_running;
   tokens_left_ += victim.line.num_tokens;
   if (victim.is_prefill()) prefill_left_ += victim.line.num_tokens;
   victim.line = {};
@@ -207,11 +248,15 @@ void StepPlanner::Preempt(Runner& victim, PlanReason reason, const SequenceState
 }
 
 // The last in priority; of those the cheapest to compute again, by what only it holds; of those the
-// latest admitted. For a waiting one only those that give way to it.
-StepPlanner::Runner* StepPlanner::Victim(const SequenceState* waiting) {
+// latest admitted. For a waiting one only those that give way to it; where a fellow is given only
+// those of its tenant.
+StepPlanner::Runner* StepPlanner::Victim(const SequenceState* waiting,
+                                         const SequenceState* fellow) {
   Runner* victim = nullptr;
   for (Runner& runner : running_) {
-    if (!runner.takes_part() || (waiting != nullptr && !GivesWay(runner, *waiting))) continue;
+    if (!runner.takes_part()) continue;
+    if (fellow != nullptr && runner.state->tenant != fellow->tenant) continue;
+    if (waiting != nullptr && !GivesWay(runner, *waiting, fellow != nullptr)) continue;
     const auto rank = [](const Runner& r) {
       return std::tuple(-int64_t{r.state->priority}, r.state->blocks_alone);
     };
@@ -229,6 +274,16 @@ bool StepPlanner::Computes() const {
   return !admissions_.empty() || std::ranges::any_of(running_, [](const Runner& runner) {
     return runner.line.num_tokens > 0;
   });
+}
+
+// Whether a sequence of the tenant computes, or would if the step's tokens went round.
+bool StepPlanner::Computes(int tenant) const {
+  return std::ranges::any_of(
+             admissions_,
+             [&](const Admission& admission) { return admission.state->tenant == tenant; }) ||
+         std::ranges::any_of(running_, [&](const Runner& runner) {
+           return runner.state->tenant == tenant && runner.takes_part() && runner.gap() > 0;
+         });
 }
 
 int StepPlanner::NumRunning() const {

@@ -3,9 +3,15 @@
 // One rule makes prefill, decode, cache hits and resumption the same: `num_computed` chases the
 // tokens a sequence has, and a step gives each sequence min(gap, budget). Running sequences come
 // first (decodes always get their turn; prefill shares the rest of the budget), then the queue in
-// order of priority and arrival. Memory that runs out takes the blocks of the running sequence that
-// is cheapest to compute again, the last in priority first, and of equals the latest; so the
-// sequence that has come furthest always ends, and nothing can wait for ever.
+// order of priority; of equals that of the tenant with the fewest running, by arrival. Memory that
+// runs out takes the blocks of the running sequence that is cheapest to compute again, the last in
+// priority first, and of equals the latest; so the sequence that has come furthest always ends, and
+// nothing can wait for ever.
+//
+// A tenant's quota is a smaller pool inside the pool: what runs out there is taken from the same
+// tenant's sequences alone, and who waits for it holds back its own tenant's queue alone. A
+// sequence that runs as its tenant's only one is not held to it: whoever submits it sees to it that
+// it fits.
 //
 // Reads no clock, holds no model and changes nothing: time and measured costs are inputs.
 #pragma once
@@ -55,6 +61,13 @@ struct SequenceState {
   int64_t blocks_alone = 0;        // running: those that nobody else holds
   int64_t shared_tail_copies = 0;  // running: blocks that its next write copies first
   PrefixMatch match{};             // queue: what the cache holds of it
+  int tenant = 0;                  // index into SchedulerState::tenants
+  int64_t tenant_shares = 0;       // queue: of match.blocks_used, those that its tenant's hold
+};
+
+struct TenantState {
+  int64_t max_blocks = 0;   // that its running sequences may hold together; 0 = no limit of its own
+  int64_t blocks_held = 0;  // that they hold, each block once; told where there is a limit
 };
 
 struct SchedulerState {
@@ -64,6 +77,7 @@ struct SchedulerState {
   const KvLayout* layout = nullptr;
   std::span<const SequenceState> running;  // in order of admission
   std::span<const SequenceState> queue;    // any order; those without a gap are passed over
+  std::span<const TenantState> tenants{};  // those further have no limit of their own
 };
 
 StepPlan PlanStep(const SchedulerState& state, const SchedulerOptions& options);

@@ -22,6 +22,8 @@ std::string_view LimitOf(PlanReason reason) {
       return "row limit";
     case PlanReason::kNoBlocks:
       return "blocks";
+    case PlanReason::kTenantQuota:
+      return "tenant's quota";
     default:
       return "";
   }
@@ -47,8 +49,9 @@ std::string Computing(const PlanLine& line) {
 }
 
 std::string BlocksLacked(const PlanLine& line, std::string_view for_whom) {
-  return fmt::format("{} needed{}, {} available", Counted(line.blocks_needed, "block"), for_whom,
-                     line.blocks_available);
+  return fmt::format(
+      "{} needed{}, {} {}", Counted(line.blocks_needed, "block"), for_whom, line.blocks_available,
+      line.reason == PlanReason::kTenantQuota ? "left of the tenant's quota" : "available");
 }
 
 std::string Preempted(const PlanLine& line) {
@@ -73,6 +76,7 @@ std::string Waiting(const PlanLine& line) {
     case PlanReason::kNoSlot:
       return "waits: all places are taken";
     case PlanReason::kNoBlocks:
+    case PlanReason::kTenantQuota:
       return "waits: " + BlocksLacked(line, "");
     default:
       return fmt::format("waits: {} used up", LimitOf(line.reason));

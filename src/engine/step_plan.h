@@ -24,6 +24,7 @@ enum class PlanReason : uint8_t {
   kTimeBudget,    // as much as the step's time allows
   kRowLimit,      // as many as its logits rows may be at once
   kNoBlocks,      // wait, preempt: blocks needed, blocks available
+  kTenantQuota,   // wait, preempt: as kNoBlocks, of what its tenant's sequences may hold together
   kNoSlot,        // as many sequences run as may
   kSharedPrefix,  // another sequence is computing the same prefix
   kPriority,      // a more urgent sequence takes its place

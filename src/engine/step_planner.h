@@ -34,6 +34,12 @@ class StepPlanner {
     const SequenceState* state = nullptr;
     PlanLine line{};
     int64_t blocks_to_come = 0;  // that later steps take
+    int64_t tenant_to_come = 0;  // of its tenant's quota
+  };
+  struct Tenant {
+    TenantState quota{};   // blocks_held: with this plan's lines
+    int num_running = 0;   // with this plan's admissions
+    SequenceId ahead = 0;  // holds back those behind it in the tenant's queue; 0 = none
   };
 
   // Those that run (scheduler.cc).
@@ -42,28 +48,34 @@ class StepPlanner {
   void PlanRunning(Runner& runner);
   void PlanTokens(Runner& runner, int num_tokens, PlanReason reason);
   int64_t LineBlocks(const Runner& runner, int num_tokens) const;
-  int LargestFit(const Runner& runner, int num_tokens) const;
+  int LargestFit(const Runner& runner, int num_tokens, int64_t room) const;
+  int64_t QuotaRoom(const SequenceState& sequence) const;
 
   // Those that wait (admission.cc).
   void Admit();
+  void AdmitNext(const SequenceState& waiting, SequenceId* ahead);
   bool AdmitOne(const SequenceState& waiting);
   const SequenceState* SharerOf(const SequenceState& waiting, int* common_tokens) const;
-  bool GivesWay(const Runner& runner, const SequenceState& waiting) const;
-  bool MakeRoom(const SequenceState& waiting);
+  bool GivesWay(const Runner& runner, const SequenceState& waiting, bool within_tenant) const;
+  PlanReason MakeRoom(const SequenceState& waiting);
   int64_t SharedBlocks(const SequenceState& waiting) const;
   int64_t AdmissionBlocks(const SequenceState& waiting) const;
   int64_t AdmissionRoom() const;
+  int64_t TenantShares(const SequenceState& waiting) const;
+  int64_t TenantBlocks(const SequenceState& waiting) const;
+  int64_t TenantRoom(int tenant) const;
   int64_t BlocksToCome(const Runner& runner) const;
-  int64_t Reserve() const;
+  int64_t Reserve(int num_running) const;
 
   // Both.
   int MaxChunk(const SequenceState& sequence) const;
   std::pair<int, PlanReason> ChunkOf(const SequenceState& sequence, int gap) const;
-  Runner* Victim(const SequenceState* waiting);
+  Runner* Victim(const SequenceState* waiting, const SequenceState* fellow);
   void Preempt(Runner& victim, PlanReason reason, const SequenceState& for_whom, int64_t needed);
   void Wait(const SequenceState& sequence, PlanReason reason, SequenceId other = 0);
   int NumRunning() const;
   bool Computes() const;
+  bool Computes(int tenant) const;
 
   const SchedulerState& state_;
   const SchedulerOptions& options_;
@@ -74,6 +86,7 @@ class StepPlanner {
   PlanReason prefill_limit_ = PlanReason::kTokenBudget;  // what set that
   std::vector<Runner> running_;
   std::vector<Admission> admissions_;
+  std::vector<Tenant> tenants_;
   SequenceId preempted_for_blocks_ = 0;  // the last; 0 = none
   std::vector<PlanLine> preempts_, waits_, expiries_;
   StepPlan plan_;

@@ -60,7 +60,9 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(KvLayout layout, int num_blocks
 }
 
 KvCache::KvCache(BlockPool pool)
-    : pool_(std::move(pool)), index_(std::make_unique<PrefixIndex>(layout().num_groups())) {}
+    : pool_(std::move(pool)),
+      index_(std::make_unique<PrefixIndex>(layout().num_groups())),
+      evicted_(pool_.num_blocks()) {}
 
 KvCache::~KvCache() {
   QUIRE_CHECK(registry_.empty(), "{} sequences outlive their cache", registry_.size());
@@ -76,9 +78,54 @@ KvUsage KvCache::usage() const {
           .committed_bytes = pool_.committed_bytes()};
 }
 
-PrefixMatch KvCache::Match(IdentityChain& chain, std::span<const int32_t> tokens,
-                           int max_tokens) const {
-  return Describe(FindPrefix(*index_, layout(), chain, tokens, max_tokens));
+PrefixMatch KvCache::Match(IdentityChain& chain, std::span<const int32_t> tokens, int max_tokens,
+                           std::vector<BlockId>* blocks) const {
+  const FoundPrefix found = FindPrefix(*index_, layout(), chain, tokens, max_tokens);
+  for (int group = 0; group < layout().num_groups() && blocks != nullptr; ++group) {
+    const int first = layout().groups[group].FirstEntryRead(found.num_tokens());
+    for (int entry = first; entry < found.num_whole; ++entry) {
+      blocks->push_back(found.nodes[entry]->blocks[group]);
+    }
+  }
+  return Describe(found);
+}
+
+PrefixMiss KvCache::Explain(IdentityChain& chain, std::span<const int32_t> tokens,
+                            int num_found) const {
+  PrefixMiss miss{.position = num_found};
+  if (num_found + 1 >= static_cast<int>(tokens.size())) return miss;
+  const size_t begin = num_found / kBlockSlots * kBlockSlots;
+  const size_t common = num_found - begin;
+  chain.Extend(tokens.first(begin));
+  const Digest& parent = chain.parent(begin / kBlockSlots);
+  const auto rest = tokens.subspan(begin, std::min<size_t>(tokens.size() - begin, kBlockSlots));
+  if (const auto evicted_ms = evicted_.Find(parent, rest, common + 1)) {
+    miss.reason = MissReason::kEvicted;
+    miss.evicted_ms_ago = std::max(0.0, now_ms_ - *evicted_ms);
+    return miss;
+  }
+  const PrefixIndex::Node* node = index_->Nearest(parent, rest);
+  if (node == nullptr || node->tokens().size() <= common) {
+    miss.reason = MissReason::kNeverSeen;
+    return miss;
+  }
+  if (node->tokens()[common] == rest[common]) {
+    // Some group's block is there and another's is not, so that it was of no use.
+    miss.reason = MissReason::kEvicted;
+    miss.evicted_ms_ago = -1;
+    return miss;
+  }
+  miss.reason = MissReason::kDiffers;
+  auto held = node->tokens().subspan(common);
+  while (true) {
+    const size_t room = kBlockSlots - miss.cached_tokens.size();
+    held = held.first(std::min(held.size(), room));
+    miss.cached_tokens.insert(miss.cached_tokens.end(), held.begin(), held.end());
+    if (node->num_tokens < kBlockSlots || miss.cached_tokens.size() == kBlockSlots) return miss;
+    node = index_->Nearest(node->id, {});
+    if (node == nullptr) return miss;
+    held = node->tokens();
+  }
 }
 
 PrefixMatch KvCache::Describe(const FoundPrefix& found) const {
@@ -129,7 +176,8 @@ void KvCache::CopyBeginnings(const FoundPrefix& found, BlockTables& tables) {
     BlockId block = source;
     if (num_taken_over > 0 && pool_.references(source) == 1) {
       --num_taken_over;
-      index_->Erase(source);
+      Lose(source);
+      ++counters_.blocks_taken_over;
     } else {
       block = CopyBlock(source, group);
       GiveBack(source);
@@ -215,6 +263,32 @@ BlockTables KvCache::Fork(const BlockTables& tables) {
   return fork;
 }
 
+BlockTables KvCache::Keep(BlockTables& tables) {
+  BlockTables kept = Fork(tables);
+  const std::span<const int32_t> tokens = tables.tokens_;
+  for (int entry = 0; entry < BlocksFor(tables.num_tokens_); ++entry) {
+    NameEntry(tables, entry);  // whose namesake has gone since
+    const size_t begin = static_cast<size_t>(entry) * kBlockSlots;
+    const auto held = tokens.subspan(begin, std::min<size_t>(kBlockSlots, tokens.size() - begin));
+    const Digest& parent = tables.chain_.parent(entry);
+    const Digest id = ChildOf(parent, held);
+    const PrefixIndex::Node* node = index_->Find({.id = id, .parent = parent, .tokens = held});
+    for (int group = 0; group < layout().num_groups() && node != nullptr; ++group) {
+      BlockId& block = kept.tables_[group][entry];
+      const BlockId namesake = node->blocks[group];
+      // One that holds more already is growing under another's hands.
+      if (block == kNoBlock || namesake == kNoBlock || namesake == block ||
+          pool_.filled(namesake) != static_cast<int>(held.size())) {
+        continue;
+      }
+      pool_.Share(namesake);
+      GiveBack(std::exchange(block, namesake));
+    }
+  }
+  kept.chain_ = tables.chain_;
+  return kept;
+}
+
 int64_t KvCache::BlocksHeldAlone(const BlockTables& tables) const {
   int64_t num_blocks = 0;
   for (int group = 0; group < layout().num_groups(); ++group) {
@@ -231,8 +305,9 @@ void KvCache::ReturnIdleMemory() { pool_.ReturnIdleMemory(); }
 void KvCache::DropCached() {
   while (pool_.last_cached() != kNoBlock) {
     const BlockId block = pool_.last_cached();
-    index_->Erase(block);
+    Lose(block);
     pool_.Forget(block);
+    ++counters_.blocks_dropped;
   }
 }
 
@@ -292,6 +367,7 @@ void KvCache::NameEntry(BlockTables& tables, int entry) {
     }
     const bool is_named =
         index_->Insert({.id = id, .parent = parent, .tokens = held}, group, block);
+    if (is_named) evicted_.Remove(parent, held);
     counters_.blocks_committed += is_named && is_filled ? 1 : 0;
   }
 }
@@ -300,11 +376,17 @@ bool KvCache::WritesTail(const BlockTables& tables, int end_position) const {
   return tables.num_tokens_ % kBlockSlots != 0 && end_position > tables.num_tokens_;
 }
 
+void KvCache::Lose(BlockId block) {
+  const PrefixIndex::Node* node = index_->NodeOf(block);
+  evicted_.Add(node->parent, node->tokens(), now_ms_);
+  index_->Erase(block);
+}
+
 BlockId KvCache::TakeBlock() {
   const std::optional<BlockPool::Taken> taken = pool_.Take();
   QUIRE_CHECK(taken.has_value(), "no block is available");
   if (taken->was_cached) {
-    index_->Erase(taken->block);
+    Lose(taken->block);
     ++counters_.blocks_evicted;
   }
   return taken->block;

@@ -27,8 +27,10 @@
 #include <vector>
 
 #include "kv/block_pool.h"
+#include "kv/eviction_record.h"
 #include "kv/identity.h"
 #include "kv/layout.h"
+#include "kv/prefix_miss.h"
 
 namespace quire {
 
@@ -93,11 +95,15 @@ struct KvUsage {
 // What has happened since the start.
 struct KvCounters {
   int64_t blocks_committed = 0;  // filled and made findable
-  int64_t blocks_evicted = 0;    // cached content that gave way
-  int64_t blocks_shared = 0;     // taken over as they are
-  int64_t partial_hits = 0;      // matches that copied slots
-  int64_t blocks_copied = 0;     // partial hits and copy-on-write
-  int64_t window_releases = 0;   // blocks that a window left behind
+  // Cached content that was lost: gave way to what needed the block, went on in a copy's place
+  // because no other block was left, or was dropped on demand.
+  int64_t blocks_evicted = 0;
+  int64_t blocks_taken_over = 0;
+  int64_t blocks_dropped = 0;
+  int64_t blocks_shared = 0;    // taken over as they are
+  int64_t partial_hits = 0;     // matches that copied slots
+  int64_t blocks_copied = 0;    // partial hits and copy-on-write
+  int64_t window_releases = 0;  // blocks that a window left behind
 };
 
 class KvCache {
@@ -116,7 +122,15 @@ class KvCache {
   // The longest prefix of `tokens` under the chain's root that is found, at most max_tokens
   // entries. Extends the chain as far as it looks. A block's token ids are compared, so that a
   // collision is a miss.
-  PrefixMatch Match(IdentityChain& chain, std::span<const int32_t> tokens, int max_tokens) const;
+  // Where asked for, names the blocks that would be taken over as they are.
+  PrefixMatch Match(IdentityChain& chain, std::span<const int32_t> tokens, int max_tokens,
+                    std::vector<BlockId>* blocks = nullptr) const;
+
+  // Why Match found `num_found` entries of `tokens` and not all but the last. Looks at the place
+  // where they end alone, under the chain's root alone.
+  PrefixMiss Explain(IdentityChain& chain, std::span<const int32_t> tokens, int num_found) const;
+  // The time that evictions are remembered with, and told against: the cache reads no clock.
+  void SetTime(double now_ms) { now_ms_ = now_ms; }
 
   // Tables that hold what Match finds: whole blocks shared, a partly shared one copied into a block
   // of its own (one a group). Nothing when too few blocks are available for the copies. Does not
@@ -142,6 +156,11 @@ class KvCache {
   // between Reserve and Commit: what is shared is not written.
   BlockTables Fork(const BlockTables& tables);
 
+  // A second hold of the same entries, by blocks that are findable: where another block has the
+  // name of a content, that one is held and not the sequence's own. For what is to be found for as
+  // long as the tables live; they are not written. Not between Reserve and Commit.
+  BlockTables Keep(BlockTables& tables);
+
   // Blocks that giving the tables up would make available: those that nobody else holds.
   int64_t BlocksHeldAlone(const BlockTables& tables) const;
 
@@ -165,6 +184,8 @@ class KvCache {
   void Release(BlockTables& tables);
   bool WritesTail(const BlockTables& tables, int end_position) const;
 
+  // The cached content of a block is lost: nothing finds it any more.
+  void Lose(BlockId block);
   BlockId TakeBlock();
   BlockId CopyBlock(BlockId from, int group);
   void GiveBack(BlockId block);
@@ -173,6 +194,8 @@ class KvCache {
 
   BlockPool pool_;
   std::unique_ptr<PrefixIndex> index_;
+  EvictionRecord evicted_;
+  double now_ms_ = 0;
   std::vector<BlockTables*> registry_;  // that live, any order
   KvCounters counters_;
 };

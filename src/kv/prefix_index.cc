@@ -1,6 +1,7 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -89,6 +90,23 @@ PrefixIndex::Beginning PrefixIndex::FindBeginning(const Digest& parent,
   for (int i = 0; i <= kMaxSkipped && before != in_order_.begin() && look_at(*--before); ++i) {
   }
   return best;
+}
+
+const PrefixIndex::Node* PrefixIndex::Nearest(const Digest& parent,
+                                              std::span<const int32_t> tokens) const {
+  const Node* nearest = nullptr;
+  int most = -1;
+  const auto look_at = [&](const Node* node) {
+    if (node->parent != parent) return;
+    const int common = CommonBeginning(node->tokens(), tokens);
+    if (common < most || (common == most && nearest->num_tokens > common)) return;
+    nearest = node;
+    most = common;
+  };
+  const auto after = in_order_.lower_bound(Place{parent, tokens});
+  if (after != in_order_.end()) look_at(*after);
+  if (after != in_order_.begin()) look_at(*std::prev(after));
+  return nearest;
 }
 
 void PrefixIndex::CheckInvariants() const {

@@ -82,6 +82,10 @@ class PrefixIndex {
   Beginning FindBeginning(const Digest& parent, std::span<const int32_t> tokens, int group) const;
   static constexpr int kMaxSkipped = 64;
 
+  // Of the nodes that follow `parent`, one that has the longest common beginning with `tokens`, of
+  // equals one that goes on; null where nothing follows it.
+  const Node* Nearest(const Digest& parent, std::span<const int32_t> tokens) const;
+
   size_t num_nodes() const { return nodes_.size(); }
   size_t num_named() const { return num_named_; }
 

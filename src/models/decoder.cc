@@ -58,9 +58,11 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, const Kernel
   for (const RopeConfig& rope : config.ropes) rope_frequencies_.push_back(rope.Frequencies());
 }
 
-Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits) {
+Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits,
+                        std::span<float> hidden) {
   num_rows_ = static_cast<int>(input.tokens.size());
   QUIRE_CHECK(num_rows_ > 0 && logits.size() == input.logits_rows.size() * config_.vocab_size);
+  QUIRE_CHECK(hidden.size() == input.hidden_rows.size() * config_.d_model);
   QUIRE_RETURN_IF_ERROR(workspace_.Reserve(num_rows_));
   PlaceRows(input);
   Embed(input);
@@ -69,6 +71,7 @@ Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::s
     QUIRE_RETURN_IF_ERROR(AttentionHalf(layer_idx_, input, kv));
     QUIRE_RETURN_IF_ERROR(FeedForwardHalf(layer_idx_));
   }
+  QUIRE_RETURN_IF_ERROR(OutputHidden(input, hidden));
   return OutputLogits(input, logits);
 }
 
@@ -207,19 +210,35 @@ Status Decoder::FeedForwardHalf(int layer_idx) {
   return AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
 }
 
+bool Decoder::FinishRow(int row, float* out) const {
+  const float* x = workspace_.x + static_cast<size_t>(row) * config_.d_model;
+  if (config_.final_norm) {
+    return ApplyNorm({weights_.output_norm, weights_.output_norm_bias}, x, out);
+  }
+  std::memcpy(out, x, config_.d_model * sizeof(float));
+  return true;
+}
+
+Status Decoder::OutputHidden(const ForwardInput& input, std::span<float> hidden) {
+  if (hidden.empty()) return {};
+  std::atomic<bool> finite{true};
+  pool_.ParallelFor(input.hidden_rows.size(), kRowGrain, [&](size_t begin, size_t end, int) {
+    for (size_t i = begin; i < end; ++i) {
+      if (!FinishRow(input.hidden_rows[i], hidden.data() + i * config_.d_model)) finite = false;
+    }
+  });
+  if (!finite) return NotFinite("the last norm");
+  return {};
+}
+
 Status Decoder::OutputLogits(const ForwardInput& input, std::span<float> logits) {
   const int d_model = config_.d_model;
   const int num_wanted = static_cast<int>(input.logits_rows.size());
   if (num_wanted == 0) return {};
   // The wanted rows move to the front: rows are ascending, so none is overwritten before its turn.
   for (int i = 0; i < num_wanted; ++i) {
-    const float* x = workspace_.x + static_cast<size_t>(input.logits_rows[i]) * d_model;
     float* out = workspace_.normed + static_cast<size_t>(i) * d_model;
-    if (!config_.final_norm) {
-      std::memcpy(out, x, d_model * sizeof(float));
-    } else if (!ApplyNorm({weights_.output_norm, weights_.output_norm_bias}, x, out)) {
-      return NotFinite("the last norm");
-    }
+    if (!FinishRow(input.logits_rows[i], out)) return NotFinite("the last norm");
   }
   num_rows_ = num_wanted;
   QUIRE_RETURN_IF_ERROR(

@@ -4,7 +4,8 @@
 //   for each layer:
 //     x = residual(x, attention)       q, k, v = W x; rope; store k, v; attend; W_o
 //     x = residual(x, feed_forward)    W_down(act(W_gate x) * W_up x)
-//   logits = W_out norm(x)             for the rows asked for
+//   hidden = norm(x)                   for the rows asked for
+//   logits = W_out hidden
 //
 // where `residual` places the norms as the configuration says (models/config.h). One forward takes
 // rows of any number of sequences, prefill and decode alike: a row's numbers depend on its own
@@ -29,6 +30,7 @@ struct ForwardInput {
   std::span<const int32_t> tokens;        // [num_rows]
   std::span<const KvSequence> sequences;  // cover the rows in order, without gaps
   std::span<const int> logits_rows;       // rows whose logits are wanted, ascending
+  std::span<const int> hidden_rows{};     // rows whose final hidden states are wanted
 };
 
 // Owns scratch memory for the largest step so far; the weights, kernels and threads outlive it.
@@ -38,10 +40,11 @@ class Decoder {
   Decoder(const ModelConfig& config, const Weights& weights, const KernelSet& kernels,
           ThreadPool& pool);
 
-  // Writes logits [logits_rows.size()][vocab_size]. The sequences' block tables reach to their last
-  // position. Fails with kNumeric, naming the layer, when a value is NaN or infinite; the keys and
-  // values of the step are then not to be used.
-  Status Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits);
+  // Writes logits [logits_rows.size()][vocab_size] and hidden [hidden_rows.size()][d_model]. The
+  // sequences' block tables reach to their last position. Fails with kNumeric, naming the layer,
+  // when a value is NaN or infinite; the keys and values of the step are then not to be used.
+  Status Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits,
+                 std::span<float> hidden = {});
 
  private:
   // The norm of one place in the graph; bias is null for an RMS norm.
@@ -61,6 +64,9 @@ class Decoder {
   void PrepareRope();
   Status AttentionHalf(int layer_idx, const ForwardInput& input, const PagedKvView& kv);
   Status FeedForwardHalf(int layer_idx);
+  // The final norm of row `row` of x, which leaves it as it is where the model has none.
+  bool FinishRow(int row, float* out) const;
+  Status OutputHidden(const ForwardInput& input, std::span<float> hidden);
   Status OutputLogits(const ForwardInput& input, std::span<float> logits);
 
   // What the first matrices of a half read: norm(x), or x itself, quantised as they need it.

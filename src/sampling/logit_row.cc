@@ -47,11 +47,9 @@ Result<int32_t> BestToken(std::span<const float> logits) {
   const bool all_below_infinity = std::ranges::count(all_below_infinity_of, 0u) == 0;
   if (!all_below_infinity) return NotANumber(logits);
   if (highest == -kInfinity) {
-    return MakeError(
-        ErrorCode::kNumeric,
-        "all {} tokens are masked or banned, so none can be chosen; loosen logit_bias, "
-        "min_tokens or the grammar",
-        logits.size());
+    return MakeError(ErrorCode::kNumeric,
+                     "all {} tokens are masked: their logits are -infinity, so none can be chosen",
+                     logits.size());
   }
   return static_cast<int32_t>(std::ranges::find(logits, highest) - logits.begin());
 }

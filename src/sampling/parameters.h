@@ -4,9 +4,11 @@
 // order in which they act is in docs/sampling.md. Stop strings are not here: they act on text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 
@@ -17,6 +19,8 @@ inline constexpr float kGreedyTemperature = 1e-5f;
 // A logit bias of this value bans its token, whatever the logits are.
 inline constexpr float kBanningBias = -100.0f;
 inline constexpr int kMaxLogProbs = 20;
+inline constexpr size_t kMaxBadWords = 1024;
+inline constexpr size_t kMaxBadWordTokens = 64;  // of one
 
 struct SamplingParameters {
   // 0 to 2. The logits are divided by it; below kGreedyTemperature: greedy.
@@ -37,6 +41,12 @@ struct SamplingParameters {
   float frequency_penalty = 0.0f;
   // Token id to a value from -100 (banned) to 100 that is added to its logit.
   std::map<int32_t, float> logit_bias = {};
+  // Where not empty: no other token is drawn. Ids of the vocabulary, any order; at most as many as
+  // it has.
+  std::vector<int32_t> allowed_token_ids = {};
+  // At most kMaxBadWords sequences of 1 to kMaxBadWordTokens ids that never stand in the output:
+  // the last token of one is banned where the output so far ends in those before it.
+  std::vector<std::vector<int32_t>> bad_words = {};
   // What fixes every draw. Absent: the engine takes one from RandomSeed() for the request.
   std::optional<uint64_t> seed = std::nullopt;
   // 0 to kMaxLogProbs: log-probabilities of so many best tokens and of the chosen one.

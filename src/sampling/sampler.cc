@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "sampling/candidates.h"
 #include "sampling/logit_row.h"
+#include "sampling/masks.h"
 #include "sampling/penalties.h"
 #include "sampling/philox.h"
 #include "sampling/weights.h"
@@ -77,11 +78,21 @@ int32_t DrawAmongAll(std::span<const float> logits, float highest,
   return static_cast<int32_t>(DrawIndex(weights, draw));
 }
 
-void Ban(std::span<const int32_t> banned, std::span<float> logits) {
-  for (const int32_t token : banned) {
-    if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
-    logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+// The row that is drawn from, in scratch->logits, and its best token.
+Result<int32_t> PrepareRow(const SampleInput& input, const Masks& masks, SamplerScratch* scratch) {
+  scratch->logits.resize(input.logits.size());
+  MaskLogits(masks, input.logits, scratch->logits);
+  AdjustLogits(input.parameters, input.history, scratch->logits);
+  const auto is_masked = [](float logit) {
+    return logit == -std::numeric_limits<float>::infinity();
+  };
+  if (std::ranges::all_of(scratch->logits, is_masked)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "all {} tokens are masked or banned, so none can be chosen; loosen "
+                     "allowed_token_ids, bad_words, logit_bias or min_tokens",
+                     input.logits.size());
   }
+  return BestToken(scratch->logits);
 }
 
 }  // namespace
@@ -90,12 +101,10 @@ Result<SampledToken> Sample(const SampleInput& input, SamplerScratch* scratch) {
   const SamplingParameters& parameters = input.parameters;
   QUIRE_ASSIGN_OR_RETURN(int32_t best, BestToken(input.logits));
   std::span<const float> logits = input.logits;
-  if (!input.banned.empty() || AdjustsLogits(parameters, input.history)) {
-    scratch->logits.assign(logits.begin(), logits.end());
-    AdjustLogits(parameters, input.history, scratch->logits);
-    Ban(input.banned, scratch->logits);
+  const Masks masks{.parameters = parameters, .output = input.output, .banned = input.banned};
+  if (AnyMasked(masks) || AdjustsLogits(parameters, input.history)) {
+    QUIRE_ASSIGN_OR_RETURN(best, PrepareRow(input, masks, scratch));
     logits = scratch->logits;
-    QUIRE_ASSIGN_OR_RETURN(best, BestToken(logits));
   }
 
   SampledToken sampled{.token = best, .log_probs = std::nullopt};

@@ -24,6 +24,8 @@ struct SampleInput {
   uint64_t seed = 0;                     // parameters.seed, or what RandomSeed() gave the request
   uint32_t choice = 0;                   // index of the answer among the request's n
   uint32_t position = 0;                 // of the sampled token in its sequence
+  // The answer so far, prompt left out; may stay empty without parameters.bad_words.
+  std::span<const int32_t> output{};
   // Ids that this draw cannot choose, whatever their logits; log_probs do not know of it.
   std::span<const int32_t> banned{};
 };
@@ -40,8 +42,9 @@ struct SamplerScratch {
   std::vector<uint64_t> keys;
 };
 
-// Fails with kNumeric for a NaN, for +infinity and where every token is masked. O(vocab_size);
-// greedy without bias and penalties is a single pass.
+// Fails with kNumeric for a NaN, for +infinity and where every token is masked already, and with
+// kInvalidArgument where the parameters and bans leave no token. O(vocab_size); greedy without
+// bias, penalties, masks and bans is a single pass.
 Result<SampledToken> Sample(const SampleInput& input, SamplerScratch* scratch);
 
 }  // namespace quire

@@ -55,7 +55,7 @@ int Length(Dice& dice, int most) {
   return std::min(most, length / kBlockSlots * kBlockSlots + dice.Between(-1, 1));
 }
 
-void DrawSampling(Dice& dice, Request& request) {
+void DrawSampling(Dice& dice, Request& request, int vocab_size) {
   SamplingParameters& sampling = request.sampling;
   sampling.seed = static_cast<uint64_t>(dice.Between(0, 1 << 30));
   sampling.temperature = dice.OneIn(2) ? 0 : 1;
@@ -64,6 +64,13 @@ void DrawSampling(Dice& dice, Request& request) {
   if (dice.OneIn(8)) sampling.presence_penalty = .5f;
   if (dice.OneIn(8)) sampling.top_k = 20;
   if (dice.OneIn(8)) sampling.top_p = .9f;
+  if (vocab_size < 200) return;  // what follows might leave no token of a small vocabulary
+  if (dice.OneIn(8)) sampling.allowed_token_ids = dice.Tokens(100, vocab_size);
+  if (dice.OneIn(8)) {
+    for (int i = 0; i < 10; ++i) {
+      sampling.bad_words.push_back(dice.Tokens(dice.Between(1, 3), vocab_size));
+    }
+  }
 }
 
 void DrawParallel(Dice& dice, Request& request) {
@@ -77,6 +84,13 @@ void DrawParallel(Dice& dice, Request& request) {
     case 4:
       request.beams = {.width = dice.Between(2, 4), .length_penalty = dice.Between(0, 4) / 2.0};
       request.num_choices = dice.Between(1, request.beams.width);
+      request.sampling.allowed_token_ids.clear();
+      request.sampling.bad_words.clear();
+      request.sampling.repetition_penalty = 1;
+      request.sampling.presence_penalty = 0;
+      break;
+    case 5:
+      request.embedding = dice.OneIn(2) ? Pooling::kMean : Pooling::kLast;
       break;
     default:
       break;
@@ -85,13 +99,15 @@ void DrawParallel(Dice& dice, Request& request) {
 
 Request DrawRequest(Dice& dice, const LoadLimits& limits, int vocab_size) {
   Request request{.max_tokens = dice.Between(1, limits.max_tokens)};
-  DrawSampling(dice, request);
+  DrawSampling(dice, request, vocab_size);
   DrawParallel(dice, request);
   if (dice.OneIn(8)) request.max_tokens = -1;
   if (dice.OneIn(4)) request.ignore_end_of_text = true;
   if (dice.OneIn(6)) request.stop_token_ids = dice.Tokens(20, vocab_size);
   if (dice.OneIn(6) && request.max_tokens > 4) request.min_tokens = 4;
-  if (dice.OneIn(10)) request.prompt_logprobs = dice.Between(0, 3);
+  if (dice.OneIn(4)) request.include_stop = true;
+  if (dice.OneIn(4)) request.show_control_tokens = true;
+  if (dice.OneIn(10) && !request.embedding) request.prompt_logprobs = dice.Between(0, 3);
   if (dice.OneIn(6)) request.cache_salt = "another";
   if (dice.OneIn(4)) request.priority = dice.Between(-1, 1);
   if (dice.OneIn(30)) {

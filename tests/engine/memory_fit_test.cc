@@ -38,6 +38,20 @@ TEST(MemoryFit, MoreSequencesTakeMoreButNotOverHalfOfWhatIsLeft) {
   EXPECT_LT(fit->num_blocks, 256 * 8);
 }
 
+TEST(MemoryFit, OfABudgetKeysAndValuesGetWhatTheRestLeaves) {
+  const auto small = FitMemory(Shape(), {.budget_bytes = 128 * kMiB});
+  const auto large = FitMemory(Shape(), {.budget_bytes = 160 * kMiB});
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  ASSERT_TRUE(large.ok()) << large.error().message;
+  // 128 KiB a block.
+  EXPECT_EQ(large->num_blocks - small->num_blocks, 256);
+  EXPECT_LT(small->num_blocks, 8 * 128);
+  const auto short_of = FitMemory(
+      Shape(), {.context_length = 4096, .available_bytes = 32 * kMiB, .budget_bytes = 160 * kMiB});
+  ASSERT_FALSE(short_of.ok());
+  EXPECT_EQ(short_of.error().code, ErrorCode::kResourceExhausted);
+}
+
 TEST(MemoryFit, WithoutAContextAskedForItIsAsLongAsFits) {
   const auto fit = FitMemory(Shape(), {.kv_bytes = 8 * kMiB});
   ASSERT_TRUE(fit.ok()) << fit.error().message;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <random>
 
@@ -56,6 +57,8 @@ class RandomUse {
 
   const KvCounters& counters() const { return cache_->counters(); }
   int num_refused() const { return num_refused_; }
+  int num_forgotten() const { return num_forgotten_; }
+  int num_misses(MissReason reason) const { return num_misses_[static_cast<int>(reason)]; }
 
  private:
   int Below(int end) { return static_cast<int>(random_() % end); }
@@ -109,6 +112,7 @@ class RandomUse {
     EXPECT_EQ(match.copied_tokens, expected.copied_tokens);
     EXPECT_EQ(match.blocks_used, expected.blocks_used);
     EXPECT_EQ(match.blocks_cached, expected.blocks_cached);
+    if (max_tokens == num_tokens - 1) CheckMiss(chain, root, tokens, match.num_tokens);
     std::optional<BlockTables> tables = cache_->Acquire(roots_[root], tokens, max_tokens);
     std::optional<KvTwin::Table> twin = twin_.Acquire(root, tokens, max_tokens);
     ASSERT_EQ(tables.has_value(), twin.has_value());
@@ -119,6 +123,22 @@ class RandomUse {
     EXPECT_EQ(tables->num_tokens(), match.num_tokens);
     // Some go on otherwise than the prompt that was looked for.
     live_.push_back({std::move(*tables), std::move(*twin), Below(5) == 0 ? Tokens() : tokens});
+  }
+
+  void CheckMiss(IdentityChain& chain, int root, const Tokens& tokens, int num_found) {
+    const PrefixMiss miss = cache_->Explain(chain, tokens, num_found);
+    PrefixMiss expected = twin_.Explain(root, tokens, num_found);
+    if (expected.reason == MissReason::kEvicted && miss.reason != MissReason::kEvicted) {
+      ++num_forgotten_;  // the record is bounded
+      expected = twin_.Explain(root, tokens, num_found, /*remembers=*/false);
+    }
+    EXPECT_EQ(NameOf(miss.reason), NameOf(expected.reason));
+    EXPECT_EQ(miss.position, expected.position);
+    ++num_misses_[static_cast<int>(miss.reason)];
+    EXPECT_EQ(miss.cached_tokens.empty(), miss.reason != MissReason::kDiffers);
+    if (miss.reason != MissReason::kDiffers) return;
+    EXPECT_NE(miss.cached_tokens[0], tokens[num_found]);
+    EXPECT_TRUE(twin_.HoldsThere(root, tokens, num_found, miss.cached_tokens));
   }
 
   void Grow(Pair& pair) {
@@ -187,6 +207,8 @@ class RandomUse {
   std::vector<Tokens> past_;
   std::list<Pair> live_;
   int num_refused_ = 0;
+  int num_forgotten_ = 0;            // evictions
+  std::array<int, 5> num_misses_{};  // by reason
 };
 
 class KvCacheRandomUse : public ::testing::TestWithParam<Load> {};
@@ -205,6 +227,11 @@ TEST_P(KvCacheRandomUse, DoesWhatTheTwinDoes) {
   EXPECT_GT(counters.blocks_copied, 0);
   EXPECT_GT(counters.blocks_evicted, 0);
   EXPECT_GT(use.num_refused(), 0);
+  EXPECT_GT(use.num_misses(MissReason::kNone), 0);
+  EXPECT_GT(use.num_misses(MissReason::kNeverSeen), 0);
+  EXPECT_GT(use.num_misses(MissReason::kDiffers), 0);
+  EXPECT_GT(use.num_misses(MissReason::kEvicted), 0);
+  EXPECT_LT(use.num_forgotten(), use.num_misses(MissReason::kEvicted));
   const auto& windows = GetParam().windows;
   EXPECT_EQ(counters.window_releases > 0,
             std::ranges::any_of(windows, [](int window) { return window > 0; }));

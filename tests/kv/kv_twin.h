@@ -47,6 +47,45 @@ class KvTwin {
     return match;
   }
 
+  // As KvCache::Explain says it, without times; with all that was ever evicted in mind, or
+  // nothing.
+  PrefixMiss Explain(int root, const Tokens& tokens, int num_found, bool remembers = true) const {
+    PrefixMiss miss{.position = num_found};
+    if (num_found + 1 >= static_cast<int>(tokens.size())) return miss;
+    const auto goes_on = [&](const Tokens& text) {
+      return static_cast<int>(text.size()) > num_found &&
+             std::equal(text.begin(), text.begin() + num_found, tokens.begin());
+    };
+    const int entry = num_found / kBlockSlots;
+    const auto is_here = [&](const Block& block) {
+      return block.root == root && static_cast<int>(block.prefix.size()) == entry * kBlockSlots &&
+             goes_on(TextOf(block));
+    };
+    const auto is_ours = [&](const Block& block) {
+      return is_here(block) && TextOf(block)[num_found] == tokens[num_found];
+    };
+    miss.reason = MissReason::kNeverSeen;
+    for (const Block& block : blocks_) {
+      if (!block.is_named || !is_here(block)) continue;
+      miss.reason = is_ours(block) ? MissReason::kEvicted : MissReason::kDiffers;
+      if (is_ours(block)) return miss;
+    }
+    if (remembers && std::ranges::any_of(evicted_, is_ours)) miss.reason = MissReason::kEvicted;
+    return miss;
+  }
+  // Whether cached text goes on from position num_found with these tokens.
+  bool HoldsThere(int root, const Tokens& tokens, int num_found, const Tokens& there) const {
+    Tokens whole = Slice(tokens, 0, num_found);
+    whole.insert(whole.end(), there.begin(), there.end());
+    const int begin = num_found / kBlockSlots * kBlockSlots;
+    return !there.empty() && std::ranges::any_of(blocks_, [&](const Block& block) {
+      const Tokens text = TextOf(block);
+      return block.is_named && block.root == root &&
+             static_cast<int>(block.prefix.size()) >= begin && text.size() >= whole.size() &&
+             std::equal(whole.begin(), whole.end(), text.begin());
+    });
+  }
+
   std::optional<Table> Acquire(int root, const Tokens& tokens, int max_tokens) {
     const PrefixMatch match = Match(root, tokens, max_tokens);
     const int num_groups = layout_.num_groups();
@@ -74,6 +113,7 @@ class KvTwin {
       BlockId block = sources[group];
       if (num_taken_over > 0 && blocks_[block].references == 1) {
         --num_taken_over;
+        evicted_.push_back(blocks_[block]);
         blocks_[block].is_named = false;
       } else {
         block = Take();
@@ -163,6 +203,7 @@ class KvTwin {
 
   void DropCached() {
     while (!cached_.empty()) {
+      evicted_.push_back(blocks_[cached_.back()]);
       blocks_[cached_.back()] = {};
       free_.push_back(cached_.back());
       cached_.pop_back();
@@ -279,6 +320,7 @@ class KvTwin {
     } else {
       block = cached_.front();
       cached_.erase(cached_.begin());
+      evicted_.push_back(blocks_[block]);
     }
     blocks_[block] = {.references = 1};
     return block;
@@ -314,7 +356,17 @@ class KvTwin {
       block.root = table.root;
       block.prefix = prefix;
       block.tokens = tokens;
+      if (is_taken) continue;
+      std::erase_if(evicted_, [&](const Block& gone) {
+        return gone.root == block.root && gone.prefix == prefix && gone.tokens == tokens;
+      });
     }
+  }
+
+  static Tokens TextOf(const Block& block) {
+    Tokens text = block.prefix;
+    text.insert(text.end(), block.tokens.begin(), block.tokens.end());
+    return text;
   }
 
   KvLayout layout_;
@@ -322,6 +374,7 @@ class KvTwin {
   std::vector<Block> blocks_;    // taken at least once
   std::vector<BlockId> free_;    // the next to be taken last
   std::vector<BlockId> cached_;  // the next to be evicted first
+  std::vector<Block> evicted_;   // and not named again since
 };
 
 }  // namespace quire

@@ -64,5 +64,27 @@ TEST(SamplingParameters, LogitBiasOfAnUnknownTokenIsRefused) {
   EXPECT_THAT(Refusal({.logit_bias = {{3, 100.5f}}}), HasSubstr("-100 to 100"));
 }
 
+TEST(SamplingParameters, AllowedIdsAreOfTheVocabulary) {
+  EXPECT_EQ(Refusal({.allowed_token_ids = {0, 99, 5, 5}}), "accepted");
+  EXPECT_EQ(Refusal({.allowed_token_ids = {5, 100}}),
+            "allowed_token_ids names token 100, but this model's token ids are 0 to 99");
+  EXPECT_THAT(Refusal({.allowed_token_ids = {-1}}), HasSubstr("allowed_token_ids names token -1"));
+  EXPECT_EQ(Refusal({.allowed_token_ids = std::vector<int32_t>(101, 1)}),
+            "allowed_token_ids holds 101 ids; this model has 100 tokens");
+}
+
+TEST(SamplingParameters, BadWordsAreFewShortAndOfTheVocabulary) {
+  const std::vector<int32_t> longest(kMaxBadWordTokens, 1);
+  EXPECT_EQ(Refusal({.bad_words = {kMaxBadWords, longest}}), "accepted");
+  EXPECT_EQ(Refusal({.bad_words = {kMaxBadWords + 1, {1}}}),
+            "bad_words must be at most 1024 words, got 1025");
+  EXPECT_EQ(Refusal({.bad_words = {{1}, {}}}),
+            "each of bad_words must be 1 to 64 tokens, got one of 0");
+  EXPECT_THAT(Refusal({.bad_words = {std::vector<int32_t>(kMaxBadWordTokens + 1, 1)}}),
+              HasSubstr("got one of 65"));
+  EXPECT_EQ(Refusal({.bad_words = {{1, 100}}}),
+            "bad_words names token 100, but this model's token ids are 0 to 99");
+}
+
 }  // namespace
 }  // namespace quire

@@ -285,7 +285,19 @@ TEST(Sampler, RowsThatCannotBeSampledAreErrors) {
     EXPECT_THAT(message({kInfinity, 0}, parameters), HasSubstr("token 0 is inf"));
     EXPECT_THAT(message({-kInfinity, -kInfinity}, parameters), HasSubstr("masked"));
   }
-  EXPECT_THAT(message({1, 2}, {.logit_bias = {{0, -100.0f}, {1, -100.0f}}}), HasSubstr("masked"));
+}
+
+TEST(Sampler, ParametersThatLeaveNoTokenAreTheCallersFault) {
+  for (const SamplingParameters& parameters :
+       {SamplingParameters{.logit_bias = {{0, -100.0f}, {1, -100.0f}}},
+        SamplingParameters{.allowed_token_ids = {1}, .bad_words = {{1}}},
+        SamplingParameters{.logit_bias = {{0, -100.0f}}, .allowed_token_ids = {0}},
+        SamplingParameters{.bad_words = {{0}, {1}}}}) {
+    const auto result = SampleFrom({1, 2}, parameters);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(result.error().message, HasSubstr("all 2 tokens are masked or banned"));
+  }
 }
 
 Result<SampledToken> SampleBanning(const std::vector<float>& logits,
@@ -342,7 +354,7 @@ TEST(Sampler, ARowOfWhichEveryTokenIsBannedIsAnErrorThatSaysSo) {
   for (const float temperature : {0.0f, 1.0f}) {
     const auto result = SampleBanning(kThreeTwoOne, {.temperature = temperature}, {2, 1, 0});
     ASSERT_FALSE(result.ok());
-    EXPECT_EQ(result.error().code, ErrorCode::kNumeric);
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(result.error().message, HasSubstr("all 3 tokens are masked or banned"));
   }
 }

@@ -1,0 +1,21 @@
+#include "kv/prefix_miss.h"
+
+namespace quire {
+
+std::string_view NameOf(MissReason reason) {
+  switch (reason) {
+    case MissReason::kNone:
+      return "none";
+    case MissReason::kNeverSeen:
+      return "never_seen";
+    case MissReason::kDiffers:
+      return "differs";
+    case MissReason::kEvicted:
+      return "evicted";
+    case MissReason::kNotRead:
+      return "not_read";
+  }
+  return "";
+}
+
+}  // namespace quire
