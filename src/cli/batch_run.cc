@@ -115,7 +115,7 @@ void BatchRun::Start(const BatchLine& line, BatchRequest request) {
                    .code = "unsupported_value"},
                   line.number);
   }
-  auto prepared = EngineRequestsOf(body, engine_, options_.max_tokens);
+  auto prepared = EngineRequestsOf(body, PromptSourceOf(engine_), options_.max_tokens);
   if (const auto* error = std::get_if<ApiError>(&prepared)) {
     return Refuse(request.custom_id, *error, line.number);
   }
@@ -126,7 +126,7 @@ void BatchRun::Start(const BatchLine& line, BatchRequest request) {
   job.custom_id = std::move(request.custom_id);
   job.body = std::move(body);
   // The engine has them in ids.
-  job.body.messages = job.body.tools = jinja::Value::MakeNone();
+  job.body.messages = job.body.tools = job.body.documents = jinja::Value::MakeNone();
   job.body.prompts.clear();
   job.answers.resize(prompts.size());
   job.num_open = prompts.size();
@@ -172,7 +172,8 @@ void BatchRun::Complete(Job& job) {
                        ResponseBody(job.body, job.answers, engine_.model().tokenizer(),
                                     {.id = id,
                                      .model = options_.model_name,
-                                     .created = static_cast<int64_t>(std::time(nullptr))})));
+                                     .created = static_cast<int64_t>(std::time(nullptr)),
+                                     .dialect = ToolDialectOf(job.body, engine_.model())})));
     summary_.answered += status_.ok() ? 1 : 0;
     for (const PromptAnswer& answer : job.answers) {
       summary_.prompt_tokens += answer.result.prompt_tokens;

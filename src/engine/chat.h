@@ -25,4 +25,10 @@ Result<std::vector<PromptPiece>> RenderChat(const LoadedModel& model,
 // eos_token are added to the trusted variables.
 Result<std::vector<PromptPiece>> RenderChat(const LoadedModel& model, TemplateInput input);
 
+// As above, cut right after the content of the last message, so that the answer goes on with it.
+// add_generation_prompt is not looked at. kInvalidArgument where the last message has no content to
+// go on with, or calls tools, or the template does not show its content.
+Result<std::vector<PromptPiece>> RenderUnfinishedChat(const LoadedModel& model,
+                                                      TemplateInput input);
+
 }  // namespace quire

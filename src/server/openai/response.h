@@ -1,20 +1,24 @@
 // Answers of the engine as the bodies that OpenAI's clients read.
 //
-//   chat.completion     one choice an answer; log-probabilities as `content` entries with bytes
+//   chat.completion     one choice an answer; log-probabilities as `content` entries with bytes;
+//                       calls of tools as `tool_calls`, content null where nothing is said beside
 //   text_completion     n choices a prompt, prompt-major; log-probabilities as parallel arrays
 //
 // `usage` counts each prompt once and always says how many of its tokens were cached. With echo,
-// the prompt's text and log-probabilities stand in front of the answer's, the first one null.
+// the prompt's text and log-probabilities stand in front of the answer's, the first one null; a
+// chat's echo is the last message, where it is the assistant's.
 // Log-probabilities have an entry for each sampled token, the one that ended the answer included.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.h"
 #include "server/openai/request.h"
+#include "server/openai/tool_calls.h"
 #include "text/tokenizer.h"
 
 namespace quire {
@@ -30,6 +34,7 @@ struct ResponseHead {
   std::string id{};     // "chatcmpl-..." or "cmpl-..."
   std::string model{};  // that answered
   int64_t created = 0;  // Unix time in seconds
+  ToolDialect dialect = ToolDialect::kNone;
 };
 
 // answers: one for each prompt of the body, in order.
@@ -38,5 +43,13 @@ std::string ResponseBody(const OpenAiRequest& body, std::span<const PromptAnswer
 
 // An identifier that no other response has: "chatcmpl-" or "cmpl-" and 32 random digits.
 std::string NewResponseId(OpenAiEndpoint endpoint);
+// The same with another beginning: "embd-".
+std::string NewResponseId(std::string_view prefix);
+
+// OpenAI's word for how an answer ended; "abort" for one that was broken off.
+std::string_view FinishReasonOf(const Choice& choice, bool has_calls);
+// Appends vLLM's stop_reason: the stop string or stop token of the request that ended the answer,
+// or null.
+void AppendStopReason(const Choice& choice, const Request& request, std::string& json);
 
 }  // namespace quire

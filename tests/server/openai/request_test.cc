@@ -73,11 +73,16 @@ TEST(OpenAiRequest, ReadsEveryField) {
       "best_of":3,"stop":["a","b"],"seed":-1,"logit_bias":{"7":-100,"8":2.5},
       "presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.5,"min_tokens":2,
       "ignore_eos":true,"stop_token_ids":[5,6],"include_stop_str_in_output":true,
-      "prompt_logprobs":4,"logprobs":true,"top_logprobs":2,"cache_salt":"s","priority":-3,
-      "stream":true,"stream_options":{"include_usage":true},"return_token_ids":true,
-      "response_format":{"type":"text"},"tools":[{"type":"function"}],"tool_choice":"auto",
+      "logprobs":true,"top_logprobs":2,"cache_salt":"s","priority":-3,
+      "stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true,
+      "include_obfuscation":false},"return_token_ids":true,"return_tokens_as_token_ids":true,
+      "allowed_token_ids":[1,2],"bad_words":["x","y z"],"truncate_prompt_tokens":7,
+      "add_special_tokens":false,"documents":[{"title":"t","text":"d"}],"request_id":"r-1",
+      "quire":true,"echo":true,"parallel_tool_calls":false,"modalities":["text"],
+      "response_format":{"type":"text"},"tool_choice":"auto",
+      "tools":[{"type":"function","function":{"name":"add"}}],
       "add_generation_prompt":false,"chat_template_kwargs":{"enable_thinking":false},
-      "skip_special_tokens":true,"user":"u","metadata":{"a":1})")));
+      "skip_special_tokens":false,"user":"u","metadata":{"a":1})")));
   const Request& request = body.request;
   EXPECT_EQ(body.model, "m");
   EXPECT_EQ(body.max_tokens, 9);
@@ -96,7 +101,20 @@ TEST(OpenAiRequest, ReadsEveryField) {
   EXPECT_TRUE(request.ignore_end_of_text);
   EXPECT_THAT(request.stop_token_ids, ElementsAre(5, 6));
   EXPECT_TRUE(request.include_stop);
-  EXPECT_EQ(request.prompt_logprobs, 4);
+  EXPECT_THAT(request.sampling.allowed_token_ids, ElementsAre(1, 2));
+  EXPECT_THAT(body.bad_words, ElementsAre("x", "y z"));
+  EXPECT_EQ(body.truncate_prompt_tokens, 7);
+  EXPECT_EQ(body.add_special_tokens, false);
+  EXPECT_TRUE(body.documents.IsList());
+  EXPECT_EQ(body.request_id, "r-1");
+  EXPECT_TRUE(body.include_quire);
+  EXPECT_TRUE(body.continuous_usage);
+  EXPECT_TRUE(body.tokens_as_token_ids);
+  EXPECT_TRUE(request.show_control_tokens);
+  EXPECT_FALSE(body.parallel_tool_calls);
+  EXPECT_THAT(body.tool_names, ElementsAre("add"));
+  EXPECT_TRUE(body.echo);
+  EXPECT_EQ(body.chat_echo, "");
   EXPECT_EQ(request.sampling.logprobs, 2);
   EXPECT_EQ(request.cache_salt, "s");
   EXPECT_EQ(request.priority, -3);
@@ -189,8 +207,31 @@ TEST(OpenAiRequest, RefusesWhatIsOutOfRangeWithTheNameAndTheRange) {
            Case{R"("response_format":{"type":"xml"})", "response_format", "xml"},
            Case{R"("tool_choice":"required")", "tool_choice", "'none' or 'auto'"},
            Case{R"("tools":[1])", "tools", "element 0 is 1"},
-           Case{R"("skip_special_tokens":false)", "skip_special_tokens", "must be true"},
-           Case{R"("suffix":"x")", "suffix", "not supported"},
+           Case{R"("tools":[{"type":"function"}])", "tools", "a function that has a name"},
+           Case{R"("tools":[{"type":"web_search","function":{"name":"a"}}])", "tools", "element 0"},
+           Case{R"("tool_choice":{"type":"function","function":{"name":"a"}})", "tool_choice",
+                "cannot be forced"},
+           Case{R"("skip_special_tokens":1)", "skip_special_tokens", "true or false"},
+           Case{R"("suffix":"x")", "suffix", "not supported in a chat"},
+           Case{R"("allowed_token_ids":[])", "allowed_token_ids", "must not be empty"},
+           Case{R"("allowed_token_ids":[100])", "allowed_token_ids", "from 0 to 99"},
+           Case{R"("bad_words":"x")", "bad_words", "an array"},
+           Case{R"("bad_words":[1])", "bad_words", "strings alone"},
+           Case{R"("bad_words":[" "])", "bad_words", "empty or space"},
+           Case{R"("truncate_prompt_tokens":0)", "truncate_prompt_tokens", "-1, or 1 or more"},
+           Case{R"("truncate_prompt_tokens":-2)", "truncate_prompt_tokens", "from -1"},
+           Case{R"("continue_final_message":true,"add_generation_prompt":true)",
+                "continue_final_message", "cannot both"},
+           Case{R"("stream":true,"prompt_logprobs":1)", "prompt_logprobs", "with stream"},
+           Case{R"("stream":true,"stream_options":{"include_usage":1})", "stream_options",
+                "include_usage"},
+           Case{R"("documents":["x"])", "documents", "objects alone"},
+           Case{R"("modalities":["text","audio"])", "modalities", "'text' alone"},
+           Case{R"("chat_template":"{{ x }}")", "chat_template", "not supported"},
+           Case{R"("reasoning_effort":"low")", "reasoning_effort", "not supported"},
+           Case{R"("quire":"yes")", "quire", "true or false"},
+           Case{R"("request_id":7)", "request_id", "a string"},
+           Case{R"("echo":true,"max_tokens":0)", "max_tokens", "from 1"},
            Case{R"("guided_regex":"x")", "guided_regex", "not supported"},
            Case{R"("cache_salt":"")", "cache_salt", "empty"},
            Case{R"("chat_template_kwargs":[])", "chat_template_kwargs", "an object"},
@@ -247,10 +288,55 @@ TEST(OpenAiRequest, TakesBeamsFromNWhereNoWidthIsGiven) {
 }
 
 TEST(OpenAiRequest, HidesToolsThatMustNotBeCalled) {
-  const std::string tools = R"("tools":[{"type":"function"}])";
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"add"}}])";
   EXPECT_TRUE(Accepted(ParseChat(Chat(tools))).tools.IsList());
   EXPECT_TRUE(Accepted(ParseChat(Chat(tools + R"(,"tool_choice":"none")"))).tools.IsNone());
-  EXPECT_TRUE(Accepted(ParseChat(Chat(R"("tool_choice":"auto")"))).tools.IsNone());
+  EXPECT_TRUE(Accepted(ParseChat(Chat(tools + R"(,"tool_choice":"none")"))).tool_names.empty());
+  for (const char* nothing :
+       {R"("tool_choice":"auto")", R"("tool_choice":"none")", R"("tool_choice":null,"tools":[])"}) {
+    EXPECT_TRUE(Accepted(ParseChat(Chat(nothing))).tools.IsNone()) << nothing;
+  }
+}
+
+TEST(OpenAiRequest, RepeatsWhatTheAssistantSaidLastWithEcho) {
+  const OpenAiRequest body = Accepted(ParseChat(R"({"echo":true,"continue_final_message":true,
+      "messages":[{"role":"user","content":"x"},{"role":"assistant","content":"Well"}]})"));
+  EXPECT_EQ(body.chat_echo, "Well");
+  EXPECT_TRUE(body.continue_final_message);
+  // There is no answer to be asked for: it has begun.
+  EXPECT_FALSE(body.add_generation_prompt);
+}
+
+TEST(OpenAiRequest, FillsInWithASuffix) {
+  EXPECT_EQ(Accepted(ParseCompletion(Completion(R"("suffix":"end")"))).suffix, "end");
+  EXPECT_FALSE(Accepted(ParseCompletion(Completion(R"("suffix":"")"))).suffix);
+  EXPECT_EQ(Refused(ParseCompletion(Completion(R"("suffix":"x","echo":true)"))).param, "echo");
+  EXPECT_EQ(Refused(ParseCompletion(Completion(R"("suffix":1)"))).param, "suffix");
+}
+
+TEST(OpenAiRequest, BoundsWhatEveryPromptGetsACopyOf) {
+  OpenAiLimits limits = kLimits;
+  limits.max_repeated_bytes = 1000;
+  const auto parse = [&](const std::string& prompt, const std::string& member) {
+    return ParseOpenAiRequest(OpenAiEndpoint::kCompletions,
+                              R"({"prompt":)" + prompt + "," + member + "}", limits);
+  };
+  const std::string long_text(400, 'x');
+  for (const std::string& member :
+       {"\"stop\":\"" + long_text + "\"", "\"bad_words\":[\"" + long_text + "\"]"}) {
+    EXPECT_EQ(Refused(parse(R"(["a","b","c"])", member)).param, "prompt");
+    Accepted(parse(R"("a")", member));
+  }
+  const std::string named = R"("tools":[{"type":"function","function":{"name":")";
+  EXPECT_EQ(Refused(ParseChat(Chat(named + std::string(257, 'x') + "\"}}]"))).param, "tools");
+}
+
+TEST(OpenAiRequest, TakesTheLastOfEqualMembersAndNulAsACharacter) {
+  const OpenAiRequest body =
+      Accepted(ParseChat(Chat(R"("temperature":0.5,"temperature":0.25,"stop":"a\u0000b")")));
+  EXPECT_EQ(body.request.sampling.temperature, 0.25f);
+  EXPECT_THAT(body.request.stops, ElementsAre(std::string("a\0b", 3)));
+  EXPECT_EQ(Refused(ParseChat(Chat(std::string("\"user\":\"a\0b\"", 12)))).code, "invalid_json");
 }
 
 TEST(OpenAiRequest, RefusesWhatIsNoBody) {
@@ -282,8 +368,8 @@ TEST(OpenAiRequest, ListsWhatItDoesNotKnow) {
   std::string members = R"("foo":1,"tab\tbed":2)";
   EXPECT_THAT(Accepted(ParseChat(Chat(members))).ignored, ElementsAre("foo", "tab\\tbed"));
   // Members of the other endpoint are unknown to this one.
-  EXPECT_THAT(Accepted(ParseChat(Chat(R"("prompt":"x","echo":true)"))).ignored,
-              ElementsAre("prompt", "echo"));
+  EXPECT_THAT(Accepted(ParseChat(Chat(R"("prompt":"x","foo":true)"))).ignored,
+              ElementsAre("prompt", "foo"));
   for (int i = 0; i < 1000; ++i) members += ",\"x" + std::to_string(i) + "\":1";
   EXPECT_EQ(Accepted(ParseChat(Chat(members))).ignored.size(), 16u);
 }

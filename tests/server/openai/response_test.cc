@@ -4,61 +4,13 @@
 
 #include <boost/json.hpp>
 
-#include "text/bpe_tokenizer.h"
-#include "text/byte_alphabet.h"
+#include "server/openai/byte_tokenizer.h"
 
 namespace quire {
 namespace {
 
-// Tokens 0 to 255 are bytes; 256 "<bos>" and 257 "<eos>" are control tokens; 258 "ab".
-class OpenAiResponse : public ::testing::Test {
+class OpenAiResponse : public BodyTest {
  protected:
-  static constexpr int32_t kBos = 256;
-  static constexpr int32_t kEos = 257;
-  static constexpr int32_t kAb = 258;
-
-  OpenAiResponse() {
-    Vocabulary vocabulary;
-    vocabulary.model = "gpt2";
-    vocabulary.pre = "default";
-    for (const std::string& spelling : ByteSpellings()) {
-      vocabulary.tokens.push_back(spelling);
-      vocabulary.kinds.push_back(TokenKind::kNormal);
-    }
-    for (const char* text : {"<bos>", "<eos>"}) {
-      vocabulary.tokens.push_back(text);
-      vocabulary.kinds.push_back(TokenKind::kControl);
-    }
-    vocabulary.tokens.push_back("ab");
-    vocabulary.kinds.push_back(TokenKind::kNormal);
-    vocabulary.merges.push_back("a b");
-    auto tokenizer = BpeTokenizer::Create(std::move(vocabulary));
-    QUIRE_CHECK(tokenizer.ok(), "{}", tokenizer.error().message);
-    tokenizer_ = std::move(tokenizer).value();
-  }
-
-  // The token of one byte.
-  int32_t Byte(uint8_t byte) const {
-    for (int32_t id = 0; id < 256; ++id) {
-      if (tokenizer_->TokenBytes(id) == std::string(1, static_cast<char>(byte))) return id;
-    }
-    return -1;
-  }
-
-  OpenAiRequest Parse(OpenAiEndpoint endpoint, const std::string& text) {
-    auto parsed = ParseOpenAiRequest(endpoint, text);
-    QUIRE_CHECK(std::holds_alternative<OpenAiRequest>(parsed), "{}",
-                std::get<ApiError>(parsed).message);
-    return std::get<OpenAiRequest>(std::move(parsed));
-  }
-  OpenAiRequest Chat(const std::string& members = R"("n":1)") {
-    return Parse(OpenAiEndpoint::kChatCompletions,
-                 R"({"messages":[{"role":"user","content":"x"}],)" + members + "}");
-  }
-  OpenAiRequest Completion(const std::string& members = R"("n":1)") {
-    return Parse(OpenAiEndpoint::kCompletions, R"({"prompt":"ab",)" + members + "}");
-  }
-
   boost::json::value Respond(const OpenAiRequest& body, std::vector<PromptAnswer> answers) {
     return boost::json::parse(ResponseBody(
         body, answers, *tokenizer_, {.id = "cmpl-1", .model = "tiny", .created = 1700000000}));
@@ -85,8 +37,6 @@ class OpenAiResponse : public ::testing::Test {
          .matched_stop_token = kEos});
     return answer;
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
 };
 
 TEST_F(OpenAiResponse, OfAChatHasTheMessageAndTheUsage) {
@@ -121,7 +71,7 @@ TEST_F(OpenAiResponse, OfAChatWritesLogProbabilitiesWithBytes) {
   const auto& content = body.at("choices").at(0).at("logprobs").at("content").as_array();
   ASSERT_EQ(content.size(), 4u);
   EXPECT_EQ(content[0].at("token").as_string(), "\xEF\xBF\xBD");
-  EXPECT_EQ(content[0].at("bytes"), boost::json::value({0xC3}));
+  EXPECT_EQ(content[0].at("bytes"), boost::json::parse("[195]"));
   EXPECT_EQ(content[0].at("logprob").as_double(), -1.0);
   // Exactly as many as asked for: the chosen token is not among them.
   ASSERT_EQ(content[0].at("top_logprobs").as_array().size(), 1u);
@@ -250,6 +200,76 @@ TEST_F(OpenAiResponse, SpellsTokensAsIdsWhereAskedFor) {
   const auto body =
       Respond(Completion(R"("logprobs":1,"return_tokens_as_token_ids":true)"), {Answer()});
   EXPECT_EQ(body.at("choices").at(0).at("logprobs").at("tokens").at(3).as_string(), "token_id:257");
+}
+
+TEST_F(OpenAiResponse, GivesCallsOfToolsTheirPlace) {
+  PromptAnswer answer = Answer();
+  answer.result.choices[0].text =
+      "Let me see.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 2}}\n</tool_call>";
+  const OpenAiRequest body = Chat(R"("tools":[{"type":"function","function":{"name":"add"}}])");
+  const auto respond = [&] {
+    return boost::json::parse(ResponseBody(body, {&answer, 1}, *tokenizer_,
+                                           {.id = "x", .dialect = ToolDialect::kHermes}));
+  };
+  const auto choice = respond().at("choices").at(0);
+  EXPECT_EQ(choice.at("finish_reason").as_string(), "tool_calls");
+  EXPECT_EQ(choice.at("message").at("content").as_string(), "Let me see.");
+  const auto& call = choice.at("message").at("tool_calls").at(0);
+  EXPECT_TRUE(call.at("id").as_string().starts_with("call_"));
+  EXPECT_EQ(call.at("id").as_string().size(), 29u);
+  EXPECT_EQ(call.at("type").as_string(), "function");
+  EXPECT_EQ(call.at("function").at("name").as_string(), "add");
+  EXPECT_EQ(call.at("function").at("arguments").as_string(), R"({"a": 2})");
+  // Nothing said beside the call: null, as the API has it.
+  answer.result.choices[0].text.erase(0, 11);
+  EXPECT_TRUE(respond().at("choices").at(0).at("message").at("content").is_null());
+  answer.result.choices[0].finish_reason = FinishReason::kLength;
+  EXPECT_EQ(respond().at("choices").at(0).at("finish_reason").as_string(), "length");
+}
+
+TEST_F(OpenAiResponse, TellsWhatIsOursWhereAskedFor) {
+  PromptAnswer answer = Answer();
+  answer.result.queue_ms = 2.5;
+  answer.result.first_token_ms = 10;
+  answer.result.num_preemptions = 3;
+  answer.result.miss = {.reason = MissReason::kDiffers, .position = 1, .cached_tokens = {kAb, kAb}};
+  const auto quire = [&](const OpenAiRequest& body) {
+    return Respond(body, {answer}).at("usage").at("quire");
+  };
+  EXPECT_EQ(quire(Chat(R"("quire":true)")), boost::json::parse(R"({
+      "queue_ms":2.5,"prefill_ms":7.5,"preemptions":3,
+      "miss":{"reason":"differs","position":1,"prompt_text":"ab","cached_text":"abab"}})"));
+  answer.result.miss = {.reason = MissReason::kEvicted, .position = 0, .evicted_ms_ago = 1500};
+  EXPECT_EQ(quire(Chat(R"("quire":true)")).at("miss"), boost::json::parse(R"({
+      "reason":"evicted","position":0,"prompt_text":"<bos>ab","evicted_ms_ago":1500.0})"));
+  answer.result.miss = {};
+  EXPECT_TRUE(quire(Chat(R"("quire":true)")).at("miss").is_null());
+  const auto usage = Respond(Chat(), {answer}).at("usage");
+  EXPECT_FALSE(usage.as_object().contains("quire"));
+}
+
+TEST_F(OpenAiResponse, TellsOfEachPromptWhereThereAreSeveral) {
+  PromptAnswer first = Answer();
+  first.result.queue_ms = 1;
+  PromptAnswer second = Answer();
+  second.result.queue_ms = 4;
+  second.result.miss = {.reason = MissReason::kNeverSeen, .position = 9};
+  const auto quire =
+      Respond(Completion(R"("quire":true)"), {first, second}).at("usage").at("quire");
+  EXPECT_EQ(quire.at("queue_ms").as_double(), 4.0);
+  EXPECT_TRUE(quire.at("miss").is_null());
+  EXPECT_EQ(quire.at("prompts").at(0).at("queue_ms").as_double(), 1.0);
+  EXPECT_EQ(quire.at("prompts").at(1).at("miss").at("reason").as_string(), "never_seen");
+  // Beyond the prompt's end there is no text.
+  EXPECT_EQ(quire.at("prompts").at(1).at("miss").at("prompt_text").as_string(), "");
+}
+
+TEST_F(OpenAiResponse, GoesOnFromTheLastMessageWithEcho) {
+  const OpenAiRequest body = Parse(OpenAiEndpoint::kChatCompletions, R"({"echo":true,
+      "continue_final_message":true,"messages":[{"role":"user","content":"x"},
+      {"role":"assistant","content":"Well, "}]})");
+  EXPECT_EQ(Respond(body, {Answer()}).at("choices").at(0).at("message").at("content").as_string(),
+            "Well, é!");
 }
 
 TEST(NewResponseId, NamesTheEndpointAndNeverRepeats) {
