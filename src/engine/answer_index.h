@@ -31,9 +31,9 @@ struct KnownBeginning {
 
 class AnswerIndex {
  public:
-  static constexpr size_t kDefaultMaxBytes = size_t{64} << 20;
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  explicit AnswerIndex(size_t max_bytes = kDefaultMaxBytes);
+  explicit AnswerIndex(size_t max_bytes = kMaxBytes);
   ~AnswerIndex();
 
   // The prompt of these pieces was computed as prompt_ids; an answer of answer_ids followed, shown

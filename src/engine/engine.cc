@@ -16,6 +16,15 @@ constexpr int kPromptLogitsRows = 64;
 // Steps in a row in which nothing could be computed before a request is given up.
 constexpr int kMaxIdleSteps = 16;
 
+// An answer's ids are worth their memory while the cache holds its entries: a few times the text
+// and ids of as many tokens as that has slots.
+size_t AnswerIndexBytes(const KvCache& cache) {
+  constexpr size_t kBytesPerSlot = 64;
+  const KvUsage usage = cache.usage();
+  const size_t num_slots = static_cast<size_t>(usage.total_blocks) * kBlockSlots;
+  return std::clamp(num_slots * kBytesPerSlot, size_t{1} << 20, AnswerIndex::kMaxBytes);
+}
+
 // The ids of a beam's answer as a choice with its text.
 Choice ChoiceOf(BeamAnswer found, int index, const Tokenizer& tokenizer, const Request& request) {
   Choice choice{.index = index,
@@ -58,6 +67,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
   runner.max_batched_tokens = scheduler.max_batched_tokens;
   runner.num_sequences = std::max(runner.num_sequences, 1);
   QUIRE_ASSIGN_OR_RETURN(engine->runner_, ModelRunner::Create(path, runner));
+  if (options.reuse_sampled_ids) {
+    engine->answers_ = std::make_unique<AnswerIndex>(AnswerIndexBytes(engine->cache()));
+  }
   engine->batch_ = std::make_unique<Batch>(engine->runner_->cache(), scheduler);
   QUIRE_ASSIGN_OR_RETURN(const int64_t max_pinned_blocks, engine->MaxPinnedBlocks());
   engine->pins_ = std::make_unique<PinSet>(max_pinned_blocks, engine->cache().layout().block_bytes);
@@ -489,12 +501,11 @@ void Engine::EndMember(RequestState& request, int member) {
 }
 
 void Engine::Remember(const RequestState& request, const Choice& choice) {
-  if (!options_.reuse_sampled_ids || request.request.prompt_pieces.empty() ||
-      !request.request.use_kv_cache) {
+  if (!answers_ || request.request.prompt_pieces.empty() || !request.request.use_kv_cache) {
     return;
   }
-  answers_.Add(request.root, model().tokenizer(), request.request.prompt_pieces,
-               request.request.prompt, choice.text, choice.tokens);
+  answers_->Add(request.root, model().tokenizer(), request.request.prompt_pieces,
+                request.request.prompt, choice.text, choice.tokens);
 }
 
 void Engine::Finish(RequestState& request, FinishReason reason, Status status) {
@@ -556,7 +567,7 @@ void Engine::SetStepObserver(std::function<void(const StepReport&)> observer) {
 
 std::vector<int32_t> Engine::EncodePrompt(std::span<const PromptPiece> pieces,
                                           std::string_view salt) {
-  return quire::EncodePrompt(model().tokenizer(), options_.reuse_sampled_ids ? &answers_ : nullptr,
+  return quire::EncodePrompt(model().tokenizer(), answers_.get(),
                              RootOf(runner_->fingerprint(), salt), pieces);
 }
 

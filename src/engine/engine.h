@@ -174,7 +174,7 @@ class Engine {
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<PinSet> pins_;
-  AnswerIndex answers_;
+  std::unique_ptr<AnswerIndex> answers_;  // null: an answer that comes back is tokenized anew
   EngineCounters counters_;
   std::function<void(const StepReport&)> observer_;
 
