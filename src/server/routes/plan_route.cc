@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/utf8.h"
+#include "plan/memory_plan.h"
+#include "server/openai/json_writer.h"
+#include "server/routes/completion_request.h"
+#include "server/routes/quire_routes.h"
+
+namespace quire {
+namespace {
+
+// What the engine runs with.
+struct RunningPlan {
+  int num_threads = 0;
+  int max_sequences = 0;
+  int max_batched_tokens = 0;
+  int64_t num_blocks = 0;
+};
+
+void Int(std::string_view name, int64_t value, JsonWriter& json) {
+  json.Key(name);
+  json.Int(value);
+}
+
+void Bytes(std::string_view name, uint64_t value, JsonWriter& json) {
+  Int(name, static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)), json);
+}
+
+void WriteKv(const KvLayout& layout, const RunningPlan& running, int64_t sequence_blocks,
+             JsonWriter& json) {
+  json.Key("kv");
+  json.BeginObject();
+  json.Key("type");
+  json.String(KvElementOf(layout.type).name);
+  Bytes("bytes_per_token", layout.bytes_per_token, json);
+  Int("block_tokens", kBlockSlots, json);
+  Bytes("block_bytes", layout.block_bytes, json);
+  Int("groups", layout.num_groups(), json);
+  Int("blocks", running.num_blocks, json);
+  Bytes("bytes", static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
+  Int("blocks_per_sequence", sequence_blocks, json);
+  json.EndObject();
+}
+
+void WriteMemory(const MemoryPlan& plan, uint64_t kv_bytes, JsonWriter& json) {
+  json.Key("memory");
+  json.BeginObject();
+  uint64_t total = 0;
+  for (const MemoryLine& line : plan.Lines()) {
+    // The pool as it is, in place of what one sequence would take.
+    const uint64_t bytes = line.name == "kv" ? kv_bytes : line.bytes;
+    total += bytes;
+    Bytes(fmt::format("{}_bytes", line.name), bytes, json);
+  }
+  Bytes("total_bytes", total, json);
+  json.EndObject();
+}
+
+void WriteFits(const KvLayout& layout, const RunningPlan& running, int context_length,
+               int64_t sequence_blocks, JsonWriter& json) {
+  const int longest = LargestThat(context_length, [&](int tokens) {
+    return layout.PeakBlocks(tokens, std::min(tokens, running.max_batched_tokens)) <=
+           running.num_blocks;
+  });
+  json.Key("fits");
+  json.BeginObject();
+  Int("sequences_of_whole_context", running.num_blocks / std::max<int64_t>(sequence_blocks, 1),
+      json);
+  Int("tokens_of_one_sequence", longest, json);
+  json.EndObject();
+}
+
+Result<std::string> PlanBody(const ServerContext& context, const RunningPlan& running) {
+  const EngineThread& engine = context.engine;
+  const KvLayout& layout = engine.layout();
+  const int context_length = engine.context_length();
+  QUIRE_ASSIGN_OR_RETURN(const ModelShape shape, ShapeOfFile(engine.model().file()));
+  QUIRE_ASSIGN_OR_RETURN(const MemoryPlan plan,
+                         PlanMemory(shape, {.kv_element = KvElementOf(layout.type),
+                                            .context_tokens = context_length,
+                                            .num_sequences = running.max_sequences,
+                                            .prefill_chunk = running.max_batched_tokens,
+                                            .num_threads = running.num_threads}));
+  const int64_t sequence_blocks =
+      layout.PeakBlocks(context_length, std::min(running.max_batched_tokens, context_length));
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject();
+  json.Key("object");
+  json.String("quire.plan");
+  Int("version", kQuireVersion, json);
+  json.Key("model");
+  json.String(context.model.id);
+  json.Key("file");
+  json.String(RepairUtf8(context.model.file));
+  json.Key("architecture");
+  json.String(RepairUtf8(shape.config.architecture));
+  Bytes("parameters", shape.parameters, json);
+  Int("context", context_length, json);
+  Int("model_context", shape.config.context_length, json);
+  Int("threads", running.num_threads, json);
+  Int("max_sequences", running.max_sequences, json);
+  Int("max_batched_tokens", running.max_batched_tokens, json);
+  WriteKv(layout, running, sequence_blocks, json);
+  WriteMemory(plan, static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
+  WriteFits(layout, running, context_length, sequence_blocks, json);
+  json.EndObject();
+  return body;
+}
+
+void AnswerPlan(ServerContext& context, RouteCall call) {
+  const bool is_taken = context.engine.Post([&context, call](Engine& engine) {
+    const RunningPlan running{.num_threads = engine.runner().threads().num_threads(),
+                              .max_sequences = engine.scheduler_options().max_sequences,
+                              .max_batched_tokens = engine.scheduler_options().max_batched_tokens,
+                              .num_blocks = engine.cache().usage().total_blocks};
+    context.text.Post([&context, call, running]() mutable {
+      auto body = PlanBody(context, running);
+      if (!body.ok()) return RespondError(context, call, ApiErrorOf(body.error()));
+      call.exchange->Respond({.body = std::move(body).value()});
+    });
+  });
+  if (!is_taken) RespondError(context, call, ShuttingDown());
+}
+
+}  // namespace
+
+void AddPlanRoute(Router& router, ServerContext& context) {
+  router.Add({.method = "GET",
+              .path = "/quire/plan",
+              .handler = [&context](RouteCall call) { AnswerPlan(context, std::move(call)); },
+              .needs_admin = true});
+}
+
+}  // namespace quire
