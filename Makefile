@@ -4,9 +4,11 @@ MODEL ?= smollm2-135m-instruct
 PROMPT ?= Why is the sky blue? Answer in two sentences.
 QUIRE = build/release/quire
 INSTALL = scripts/install-packages.sh
+PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all bench lint format deps deps-test deps-bench deps-clang clean
+.PHONY: help run build install package test test-all bench lint format deps deps-test deps-bench \
+  deps-clang deps-package clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -19,10 +21,16 @@ build: deps ## the release build of the program: build/release/quire
 	@cmake --preset release -DBUILD_TESTING=OFF >/dev/null
 	@cmake --build --preset release --target quire
 
+install: build ## the program, its service and manual page, under PREFIX (and DESTDIR)
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" --strip
+
+package: build deps-package ## a Debian package: build/package/quire_VERSION_ARCHITECTURE.deb
+	@scripts/package.sh build/release build/package
+
 test: deps deps-test ## unit tests, SmolLM2, sanitizers: what every change must pass
 	@scripts/test.sh
 
-test-all: deps deps-test deps-clang .venv ## all models, slow tests, long sanitizer and fuzz runs
+test-all: deps deps-test deps-clang deps-package .venv ## all models, slow tests, long sanitizer and fuzz runs
 	@scripts/test-all.sh
 
 bench: deps deps-bench ## microbenchmarks beside the machine's limits
@@ -51,6 +59,9 @@ deps-bench:
 
 deps-clang:
 	@$(INSTALL) scripts/apt-clang-packages.txt
+
+deps-package:
+	@$(INSTALL) scripts/apt-package-packages.txt
 
 clean: ## remove everything built
 	@rm -rf build
