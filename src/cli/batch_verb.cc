@@ -10,6 +10,7 @@
 #include "cli/batch_run.h"
 #include "cli/engine_flags.h"
 #include "cli/interrupt.h"
+#include "cli/model_path.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 
@@ -43,12 +44,6 @@ std::string OutputOf(const BatchFlags& flags) {
   std::string stem = flags.file;
   if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
   return stem + ".out.jsonl";
-}
-
-// What results call the model: its name, or its file's name without the suffix.
-std::string ModelName(const std::string& argument) {
-  const std::filesystem::path path(argument);
-  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
 
 // Says on a terminal how far the batch is.

@@ -18,7 +18,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
                  "threads that compute; 0 = all this process may use")
       ->check(CLI::Range(0, ThreadPool::kMaxThreads))
       ->capture_default_str();
-  app.add_option("-c,--ctx-size", flags.context,
+  app.add_option("-c,--ctx-size,--max-model-len", flags.context,
                  "context in tokens, prompt and answer together; 0 = what the model was made for")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -67,9 +67,13 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags) {
                         .scheduler = {.max_sequences = flags.max_sequences,
                                       .max_batched_tokens = flags.max_batched_tokens,
                                       .target_step_ms = flags.max_step_ms},
+                        .max_queue = flags.max_queue,
                         .reuse_sampled_ids = !flags.no_sampled_ids};
   if (!flags.kv_size.empty()) {
     QUIRE_ASSIGN_OR_RETURN(options.runner.kv_bytes, ParseByteSize(flags.kv_size));
+  }
+  if (!flags.memory.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(options.runner.budget_bytes, ParseByteSize(flags.memory));
   }
   return options;
 }

@@ -22,6 +22,8 @@ struct EngineFlags {
   double max_step_ms = 0;  // SchedulerOptions::target_step_ms
   std::string kv_type = "f16";
   std::string kv_size;  // bytes with a unit; empty = RunnerOptions::kv_bytes of 0
+  std::string memory;   // RunnerOptions::budget_bytes, with a unit; empty = none
+  int max_queue = 0;    // EngineOptions::max_queue
   bool no_pack_cache = false;
   bool no_sampled_ids = false;
 };

@@ -1,5 +1,8 @@
 #include "cli/interrupt.h"
 
+#include <semaphore.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 
@@ -12,6 +15,14 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 void OnInterrupt(int) { interrupted = true; }
 
+// What a handler may wake others with.
+sem_t termination;
+
+void OnTermination(int signal) {
+  if (interrupted.exchange(true)) ::_exit(128 + signal);
+  ::sem_post(&termination);
+}
+
 }  // namespace
 
 void CatchInterrupts() {
@@ -23,5 +34,20 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted; }
 void ClearInterrupt() { interrupted = false; }
+
+void CatchTermination() {
+  ::sem_init(&termination, /*pshared=*/0, 0);
+  struct sigaction action{};
+  action.sa_handler = OnTermination;
+  // Unlike a prompt, a server has no call that a signal should break off.
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGHUP, SIG_IGN);
+}
+
+void WaitForInterrupt() {
+  while (!Interrupted()) ::sem_wait(&termination);
+}
 
 }  // namespace quire

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   quire::AddRunVerb(app, exit_code);
   quire::AddBatchVerb(app, exit_code);
+  quire::AddServeVerb(app, exit_code);
   quire::AddPullVerb(app, exit_code);
   quire::AddModelsVerb(app, exit_code);
   quire::AddInspectVerb(app, exit_code);

@@ -12,6 +12,7 @@ namespace quire {
 
 void AddRunVerb(CLI::App& app, int& exit_code);
 void AddBatchVerb(CLI::App& app, int& exit_code);
+void AddServeVerb(CLI::App& app, int& exit_code);
 void AddPullVerb(CLI::App& app, int& exit_code);
 void AddModelsVerb(CLI::App& app, int& exit_code);
 void AddInspectVerb(CLI::App& app, int& exit_code);

@@ -1,0 +1,98 @@
+// `quire serve`: a model behind the OpenAI API.
+//
+// Listens before it loads: a port that is taken is told at once, and who asks early gets 503.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "cli/bring_model.h"
+#include "cli/config_file.h"
+#include "cli/download/remote_model.h"
+#include "cli/interrupt.h"
+#include "cli/model_path.h"
+#include "cli/serve_options.h"
+#include "cli/service_notice.h"
+#include "cli/verbs.h"
+#include "plan/byte_size.h"
+
+namespace quire {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool IsLoopback(const std::string& host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
+std::string DescribeLimits(const Engine& engine) {
+  const auto blocks = static_cast<uint64_t>(engine.cache().usage().total_blocks);
+  return fmt::format("context {}, KV pool {}", engine.context_length(),
+                     FormatUnits(blocks * engine.cache().layout().block_bytes));
+}
+
+// What is settled before anything is listened on. A model that is elsewhere is brought later.
+Status Prepare(CLI::App& verb, ServeFlags& flags) {
+  if (!flags.config.empty()) QUIRE_RETURN_IF_ERROR(ApplyConfigFile(verb, flags.config));
+  const std::string& model = flags.engine.model;
+  if (model.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "MODEL is missing: a GGUF file, or a name that `quire models` lists");
+  }
+  if (IsRemoteModel(model)) return {};
+  QUIRE_ASSIGN_OR_RETURN([[maybe_unused]] const auto file, ResolveModel(model));
+  return {};
+}
+
+Result<std::filesystem::path> ResolveOrPull(const std::string& model) {
+  return IsRemoteModel(model) ? BringModel(model, {}) : ResolveModel(model);
+}
+
+Status Serve(CLI::App& verb, ServeFlags& flags) {
+  const Clock::time_point start = Clock::now();
+  CatchTermination();
+  QUIRE_RETURN_IF_ERROR(Prepare(verb, flags));
+  QUIRE_ASSIGN_OR_RETURN(ServerOptions options, ServerOptionsOf(flags));
+  const bool is_open = !options.tenants.asks_for_key() && !IsLoopback(flags.host);
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(std::move(options)));
+  if (is_open) {
+    server->log().Write(LogLevel::kWarning, "no_api_key",
+                        {{"host", flags.host},
+                         {"advice", std::string("whoever reaches this address may use the model; "
+                                                "--api-key-file or QUIRE_API_KEY asks for keys")}});
+  }
+  const Result<std::filesystem::path> file = ResolveOrPull(flags.engine.model);
+  if (Interrupted()) return {};
+  if (!file.ok()) return file.error();
+  ServedModel model = ServedModelOf(flags);
+  model.file = file->string();
+  Result<std::unique_ptr<Engine>> engine = MakeEngine(flags.engine);
+  if (Interrupted()) return {};
+  if (!engine.ok()) return engine.error();
+  const std::string limits = DescribeLimits(**engine);
+  server->Serve(std::move(*engine), model);
+  fmt::print("quire: serving {} at {} ({}, ready in {:.2f} s)\n", model.id, server->url(), limits,
+             SecondsSince(start));
+  std::fflush(stdout);
+  NotifyServiceManager("READY=1");
+  WaitForInterrupt();
+  NotifyServiceManager("STOPPING=1");
+  server->Drain(std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000)));
+  return {};
+}
+
+}  // namespace
+
+void AddServeVerb(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("serve", "Serve a model over HTTP, as the OpenAI API has it");
+  auto flags = std::make_shared<ServeFlags>();
+  AddServeFlags(*verb, *flags);
+  verb->callback([flags, verb, &exit_code] { exit_code = Report(Serve(*verb, *flags)); });
+}
+
+}  // namespace quire
