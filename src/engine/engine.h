@@ -161,6 +161,7 @@ class Engine {
   void TakeDraw(RequestState& request, int member, SampledToken sampled);
   void TakeProposals(RequestState& request, int member, std::vector<TokenLogProb> proposals);
   void AdvanceBeams(RequestState& request);
+  void FinishBeams(RequestState& request, FinishReason reason);
 
   SequenceId AddMember(RequestState& request, int member, SequenceId sequence);
   void RemoveMember(RequestState& request, int member);
