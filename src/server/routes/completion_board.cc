@@ -52,12 +52,13 @@ void CompletionBoard::Flush() {
     const bool has_begun = stream->last_write() != Clock::time_point();
     const bool goes_on = stream->WriteNews(now);
     if (!has_begun && goes_on) Watch(stream);
+    if (!goes_on) watched_.erase(stream.get());
   }
 }
 
 void CompletionBoard::Watch(const std::shared_ptr<BoardStream>& stream) {
   if (comment_interval_ == Clock::duration(0)) return;
-  watched_.emplace_back(stream);
+  watched_.insert_or_assign(stream.get(), stream);
   if (!has_timer_) SetTimer(stream->last_write());
 }
 
@@ -65,7 +66,7 @@ void CompletionBoard::Comment() {
   has_timer_ = false;
   const Clock::time_point now = Clock::now();
   std::erase_if(watched_, [&](const auto& watched) {
-    const auto stream = watched.lock();
+    const auto stream = watched.second.lock();
     if (!stream) return true;
     return now - stream->last_write() >= comment_interval_ && !stream->WriteComment(now);
   });
@@ -74,7 +75,7 @@ void CompletionBoard::Comment() {
 
 void CompletionBoard::SetTimer(Clock::time_point now) {
   Clock::time_point earliest = now;
-  for (const auto& watched : watched_) {
+  for (const auto& [key, watched] : watched_) {
     const auto stream = watched.lock();
     if (stream) earliest = std::min(earliest, stream->last_write());
   }

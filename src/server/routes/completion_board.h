@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "server/server_context.h"
@@ -65,7 +66,9 @@ class CompletionBoard {
   std::vector<std::shared_ptr<BoardStream>> ready_;
 
   // Of the network thread.
-  std::vector<std::weak_ptr<BoardStream>> watched_;  // have begun and may not have ended
+  // That have begun and may not have ended. Those that end are taken out at once: a weak reference
+  // keeps the memory of what it refers to.
+  std::unordered_map<const BoardStream*, std::weak_ptr<BoardStream>> watched_;
   bool has_timer_ = false;
 };
 
