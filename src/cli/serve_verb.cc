@@ -75,6 +75,11 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   if (Interrupted()) return {};
   if (!engine.ok()) return engine.error();
   const std::string limits = DescribeLimits(**engine);
+  if (const auto chat = (*engine)->model().chat_template(); !chat.ok()) {
+    server->log().Write(LogLevel::kWarning, "no_chat_template",
+                        {{"reason", chat.error().message},
+                         {"advice", std::string("chats are refused; completions are answered")}});
+  }
   server->Serve(std::move(*engine), model);
   fmt::print("quire: serving {} at {} ({}, ready in {:.2f} s)\n", model.id, server->url(), limits,
              SecondsSince(start));

@@ -12,7 +12,9 @@ import re
 import selectors
 import signal
 import socket
+import shutil
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -420,6 +422,185 @@ class HttpTest(ServeCase):
         self.assertTrue(headers["content-type"].startswith("text/event-stream"))
         for event in body.decode().split("\n\n")[:-1]:
             self.assertRegex(event, r"^data: (\{.*\}|\[DONE\])$")
+
+
+def with_template(folder, source):
+    """The tiny model with a chat template; it has none of its own."""
+    data = TINY.read_bytes()
+    key, text = b"tokenizer.chat_template", source.encode()
+    # A comment fills the entry up, so that what follows stays aligned.
+    text += b"{#" + b" " * (-(24 + len(key) + len(text)) % 32) + b"#}"
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(text)) + text
+    path = folder / "templated.gguf"
+    path.write_bytes(data[:16] + struct.pack("<Q", struct.unpack_from("<Q", data, 16)[0] + 1) +
+                     entry + data[24:])
+    return path
+
+
+class TemplateTest(ServeCase):
+    """What a request's messages become, and what a template's faults are to a client."""
+
+    SOURCE = ("{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}"
+              "{% endif %}{{ strftime_now('%Y-%m-%d') }}|"
+              "{{ date_string if date_string is defined else 'none' }}|"
+              "{{ tools | tojson if tools else '' }}|"
+              "{% for m in messages %}{{ m.content }};{% for c in m.tool_calls %}"
+              "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}")
+    USER = {"role": "user", "content": "hi"}
+
+    def chat(self, server, *messages, path="/v1/chat/completions", **members):
+        body = json.dumps({"messages": messages, "max_tokens": 2} | members).encode()
+        return ask(server, body, path)
+
+    def rendered(self, server, *messages, **members):
+        status, _, body = self.chat(server, *messages, path="/v1/chat/completions/render",
+                                    **members)
+        self.assertEqual(status, 200, body)
+        return json.loads(body)["data"][0]["text"].split("|", 3)
+
+    def test_its_own_refusal_is_a_400_before_any_event(self):
+        server = self.start(model=with_template(self.scratch(), self.SOURCE))
+        for stream in (False, True):
+            answer = self.chat(server, {"role": "system", "content": "x"}, self.USER,
+                               stream=stream)
+            error = expect_error(self, answer, {400}, stream)
+            self.assertTrue(error["message"].endswith("no system role"), error)
+            headers = {name.lower(): value for name, value in answer[1].items()}
+            self.assertTrue(headers["content-type"].startswith("application/json"), headers)
+            self.assertEqual(server.metrics()["vllm:generation_tokens_total"], 2 * stream)
+            self.assertEqual(self.chat(server, self.USER, ignore_eos=True)[0], 200)
+
+    def test_the_date_is_todays_unless_the_request_brings_one(self):
+        server = self.start(model=with_template(self.scratch(), self.SOURCE))
+        before = time.strftime("%Y-%m-%d")
+        date, other, _, _ = self.rendered(server, self.USER)
+        self.assertIn(date, (before, time.strftime("%Y-%m-%d")))
+        self.assertEqual(other, "none")
+        self.assertEqual(self.rendered(server, self.USER, chat_template_kwargs={
+            "date_string": "1 Jan 2000"})[1], "1 Jan 2000")
+
+    def test_what_a_request_brings_reaches_it_as_sent(self):
+        server = self.start(model=with_template(self.scratch(), self.SOURCE))
+        tools = [{"type": "function", "function": {
+            "name": "f", "description": "<\u5ba2'&\">", "parameters": {"z": {}, "a": 1.5}}}]
+        self.assertEqual(self.rendered(server, self.USER, tools=tools)[2],
+                         json.dumps(tools, ensure_ascii=False))
+        parts = [{"type": "text", "text": text} for text in ("alpha", "beta")]
+        self.assertEqual(self.rendered(server, {"role": "user", "content": parts})[3],
+                         "alpha\nbeta;")
+        call = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {
+            "name": "add", "arguments": '{"b": 2, "a": "x"}'}}]}
+        for content in ({}, {"content": None}, {"content": ""}):
+            self.assertEqual(self.rendered(server, self.USER, call | content)[3],
+                             'hi;;{"b": 2, "a": "x"}')
+        expect_error(self, self.chat(server, {"role": "user", "content": [{"type": "video"}]}),
+                     {400}, "part")
+
+    def test_without_a_readable_one_a_chat_is_refused_and_a_prompt_is_not(self):
+        for source, said in ((None, "no chat template"), ("{% for %}", "line 1"),
+                             ("\n{% include 'x' %}", "line 2")):
+            with self.subTest(source=source):
+                model = TINY if source is None else with_template(self.scratch(), source)
+                server = self.start(model=model)
+                for stream in (False, True):
+                    error = expect_error(self, self.chat(server, self.USER, stream=stream), {400},
+                                         source)
+                    self.assertIn(said, error["message"])
+                    self.assertEqual(error["code"], "no_chat_template")
+                self.assertEqual(ask(server, completion())[0], 200)
+                # Told at the start, not only to those who ask.
+                self.assertIn("no_chat_template", server.log().splitlines()[0])
+
+
+class ValuesTest(ServeCase):
+    """Values of a request from one end of their range to the other."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ServeProcess(QUIRE, TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+        cls.server.close()
+
+    def answer(self, **members):
+        status, _, body = ask(self.server, completion(**members))
+        self.assertEqual(status, 200, body)
+        return json.loads(body)
+
+    def test_null_is_absent(self):
+        plain = self.answer()["choices"]
+        names = ("top_p", "n", "stop", "seed", "logit_bias", "stream", "stream_options", "user",
+                 "logprobs", "echo", "suffix", "best_of", "model", "response_format")
+        for members in [{name: None} for name in names] + [dict.fromkeys(names)]:
+            with self.subTest(members=members):
+                self.assertEqual(self.answer(**members)["choices"], plain)
+        self.assertEqual(self.answer(max_tokens=None)["usage"]["completion_tokens"], 16)
+        self.answer(temperature=None)
+
+    def test_a_limit_beyond_the_context_is_the_room_that_is_left(self):
+        for limit in (65_535, 10**12):
+            answer = self.answer(prompt=[1] * 100, max_tokens=limit)
+            self.assertEqual(answer["usage"]["total_tokens"], 1024)
+            self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        answer = self.answer(max_tokens=50, max_completion_tokens=5)
+        self.assertEqual(answer["usage"]["completion_tokens"], 5)
+
+    def test_bodies_up_to_the_limit_are_read(self):
+        for size in (9_000, 1_000_000, 15_000_000):
+            self.answer(user="x" * size)
+        with Wire(self.server.port) as wire:
+            wire.send(request_bytes(None, method="POST", headers=["Content-Length: 20000000"]))
+            expect_error(self, wire.answer(), {413}, "20 MB")
+        self.answer()
+
+    def test_a_models_file_is_no_name_of_it(self):
+        for name in ("no-such", str(TINY), TINY.name):
+            error = expect_error(self, ask(self.server, completion(model=name)), {404}, name)
+            self.assertIn("tiny-llama", error["message"])
+
+    def test_echoed_log_probabilities_are_those_of_each_next_token(self):
+        prompt = [1, 7, 42, 9, 200, 3, 5]
+        logprobs = self.answer(prompt=prompt, max_tokens=1, echo=True, logprobs=1)["choices"][0][
+            "logprobs"]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            self.assertEqual(len(logprobs[name]), 8)
+        self.assertIsNone(logprobs["token_logprobs"][0])
+        for end in range(1, 7):
+            following = self.answer(prompt=prompt[:end], max_tokens=1, logprobs=0,
+                                    allowed_token_ids=[prompt[end]])["choices"][0]["logprobs"]
+            self.assertAlmostEqual(logprobs["token_logprobs"][end], following["token_logprobs"][0],
+                                   places=3)
+
+    def test_choices_of_several_prompts_come_again_with_their_seed(self):
+        members = {"prompt": ["a", "b"], "n": 2, "seed": 7, "temperature": 1, "max_tokens": 8}
+        first = self.answer(**members)
+        self.assertEqual(self.answer(**members)["choices"], first["choices"])
+        texts = [choice["text"] for choice in first["choices"]]
+        self.assertEqual([choice["index"] for choice in first["choices"]], [0, 1, 2, 3])
+        self.assertEqual(len(set(texts)), 4)
+        self.assertEqual(first["usage"]["prompt_tokens"], 2)
+        self.assertEqual(first["usage"]["completion_tokens"], 32)
+        streamed = [""] * 4
+        _, _, body = ask(self.server, completion(stream=True, **members))
+        for event in body.decode().split("\n\n")[:-2]:
+            for choice in json.loads(event[6:])["choices"]:
+                streamed[choice["index"]] += choice["text"]
+        self.assertEqual(streamed, texts)
+
+    def test_an_answer_is_the_same_whole_streamed_and_from_its_tokens(self):
+        for seed in range(5):
+            members = {"seed": seed, "temperature": 1, "max_tokens": 40,
+                       "skip_special_tokens": False}
+            choice = self.answer(return_token_ids=True, **members)["choices"][0]
+            _, _, body = ask(self.server, completion(stream=True, **members))
+            streamed = "".join(json.loads(event[6:])["choices"][0]["text"]
+                               for event in body.decode().split("\n\n")[:-2])
+            _, _, body = ask(self.server, json.dumps({"tokens": choice["token_ids"]}).encode(),
+                             "/detokenize")
+            self.assertEqual(streamed, choice["text"])
+            self.assertEqual(json.loads(body)["prompt"], choice["text"])
 
 
 class LimitsTest(ServeCase):
@@ -839,6 +1020,44 @@ class SmolLm2Test(ServeCase):
         time.sleep(0.5)
         self.assertEqual(server.metrics()["vllm:generation_tokens_total"], tokens)
         self.assertLess(tokens, 1000)
+
+    def test_stop_strings_leave_the_models_own_end(self):
+        server = self.serve()
+        body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 300,
+                "temperature": 0}
+        texts = []
+        for stop in (None, ["zzz"]):
+            status, _, reply = ask(server, json.dumps(body | {"stop": stop}).encode(),
+                                   "/v1/chat/completions")
+            self.assertEqual(status, 200, reply)
+            choice = json.loads(reply)["choices"][0]
+            self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", None))
+            self.assertNotIn("<|im_end|>", choice["message"]["content"])
+            texts.append(choice["message"]["content"])
+        self.assertEqual(*texts)
+
+    def test_a_cache_that_cannot_be_written_is_told_and_harms_no_request(self):
+        models = serve_process.cache_directory() / "models"
+        entries = json.loads((TESTS.parent / "scripts" / "models.json").read_text())["models"]
+        model = models / next(entry["file"] for entry in entries if entry["name"] == SMOLLM2)
+        folder = self.scratch()
+        (folder / "file").write_text("x")
+        (folder / "closed").mkdir(mode=0o500)
+        # Root may write into the closed one.
+        cases = [("file", True), ("absent", False), ("removed", None),
+                 ("closed", os.geteuid() != 0)]
+        for name, is_told in cases:
+            with self.subTest(cache=name):
+                server = self.start("-c", "512", "--kv-size", "64MiB", model=model,
+                                    environment={"QUIRE_CACHE": str(folder / name)})
+                if name == "removed":
+                    shutil.rmtree(folder / name, ignore_errors=True)
+                self.assertEqual(ask(server, completion())[0], 200)
+                self.assertEqual(server.stop(), 0)
+                if is_told is not None:
+                    self.assertEqual("stay in memory only" in server.log(), is_told, server.log())
+        for path in folder.rglob("*"):
+            self.assertIn(path.suffix, ("", ".pack", ".source"))
 
 
 if __name__ == "__main__":

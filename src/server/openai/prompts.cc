@@ -37,13 +37,15 @@ int NumAdded(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::stri
   return begins_with_bos && !text.starts_with(tokenizer.TokenText(tokenizer.bos())) ? 1 : 0;
 }
 
-ApiError NoTemplate(const Error& error) {
+ApiError NotRendered(const LoadedModel& model, const Error& error) {
+  // No template, or one that nobody could use.
+  if (!model.chat_template().ok()) {
+    return {.message = error.message + "; /v1/completions takes a prompt as it is",
+            .param = "messages",
+            .code = "no_chat_template"};
+  }
   ApiError result = ApiErrorOf(error, "messages");
-  if (error.code == ErrorCode::kNotFound) {
-    result = {.message = error.message + "; /v1/completions takes a prompt as it is",
-              .param = "messages",
-              .code = "no_chat_template"};
-  } else if (error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kResourceExhausted) {
+  if (error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kResourceExhausted) {
     // The template does not fit these messages, or would take too long over them.
     result = {.message = error.message, .param = "messages", .code = "invalid_messages"};
   }
@@ -122,7 +124,7 @@ class RequestBuilder {
  private:
   Refusal AddChat() {
     auto pieces = RenderMessages(body_, source_.model);
-    if (!pieces.ok()) return NoTemplate(pieces.error());
+    if (!pieces.ok()) return NotRendered(source_.model, pieces.error());
     return AddText(std::move(pieces).value());
   }
 
