@@ -16,8 +16,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "quire " QUIRE_VERSION);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
-    return fmt::format("quire: {}\nTry `{} --help`.\n", error.what(),
-                       failed->get_parent() == nullptr ? "quire" : "quire " + failed->get_name());
+    const auto verbs = failed->get_subcommands();
+    return fmt::format("quire: {}\nTry `quire{} --help`.\n", error.what(),
+                       verbs.empty() ? "" : " " + verbs.front()->get_name());
   });
   int exit_code = 0;
   quire::AddRunVerb(app, exit_code);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 
@@ -93,10 +94,10 @@ LogLevel LogLevelOf(const std::string& name) {
 
 Result<Tenants> TenantsOf(const ServeFlags& flags) {
   if (!flags.api_key_file.empty()) return Tenants::FromFile(flags.api_key_file);
+  if (flags.api_key) return Tenants::FromKey(*flags.api_key);
+  // One that is set and empty is a mistake that would open the server to everybody.
   const char* variable = std::getenv("QUIRE_API_KEY");
-  const std::string key =
-      flags.api_key.empty() && variable != nullptr ? std::string(variable) : flags.api_key;
-  return key.empty() ? Tenants() : Tenants::FromKey(key);
+  return variable == nullptr ? Tenants() : Tenants::FromKey(variable);
 }
 
 }  // namespace
@@ -139,6 +140,9 @@ Result<ServerOptions> ServerOptionsOf(const ServeFlags& flags) {
   if (max_body < 1 || max_body > kLargestBody) {
     return MakeError(ErrorCode::kInvalidArgument, "--max-body {}: expected 1B to 1GiB",
                      flags.max_body);
+  }
+  if (std::ranges::find(flags.names, "") != flags.names.end()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--alias: a name of the model is empty");
   }
   options.http.host = flags.host;
   options.http.port = flags.port;

@@ -1,6 +1,7 @@
 // The flags of `quire serve`, and what they make: the options of the server and of the engine.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct ServeFlags {
 
   std::string host = "127.0.0.1";
   int port = 8080;
-  std::string api_key{};
+  std::optional<std::string> api_key{};
   std::string api_key_file{};
   std::vector<std::string> cors{};
   std::string certificate_file{};

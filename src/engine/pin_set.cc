@@ -35,6 +35,13 @@ Status PinSet::CheckQuotas(const Pin& pin, std::span<const BlockId> also) const 
     const int64_t held = Sum(tenant, {});
     const int64_t added = Sum(tenant, also) - held + pin.num_expected;
     if (held + added <= max_blocks) return {};
+    if (pin.num_expected > max_blocks && held == 0) {
+      return MakeError(ErrorCode::kContextLength,
+                       "the prefix of {} tokens takes {} blocks ({} bytes); {} pins may hold {} "
+                       "blocks ({} bytes) at most",
+                       pin.info.num_tokens, pin.num_expected, pin.num_expected * block_bytes_,
+                       whose, max_blocks, max_blocks * block_bytes_);
+    }
     return MakeError(ErrorCode::kResourceExhausted,
                      "the prefix of {} tokens takes {} blocks ({} bytes) more; pins hold {} of the "
                      "{} blocks ({} bytes) that {} may: drop some, or wait until they end",

@@ -60,6 +60,9 @@ struct Caller {
   std::string request_id{};        // X-Request-Id, or one made here; goes back and into the log
 };
 
+// Runs a task that reads a body of so many bytes on the text pool.
+void PostReading(ServerContext& context, size_t body_bytes, std::function<void()> task);
+
 // The salt of a tenant's prefixes, with the one that the request names.
 std::string SaltOf(const Tenant& tenant, std::string_view request_salt);
 

@@ -107,7 +107,7 @@ void AppendValue(const LogValue& value, bool as_json, std::string& line) {
     fmt::format_to(std::back_inserter(line), "{}", *integer);
   } else if (const auto* number = std::get_if<double>(&value)) {
     // JSON knows no infinity.
-    line += std::isfinite(*number) ? fmt::format("{}", *number) : "null";
+    line += std::isfinite(*number) ? fmt::format("{:.3f}", *number) : "null";
   } else {
     line += std::get<bool>(value) ? "true" : "false";
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 namespace quire {
 
@@ -11,6 +12,8 @@ class TaskQueue {
   // Any thread; does not wait for the task. Tasks that have not begun when the queue ends are
   // dropped.
   virtual void Post(std::function<void()> task) = 0;
+  // For a task that may take seconds: others do not wait for all of its kind.
+  virtual void PostLong(std::function<void()> task) { Post(std::move(task)); }
 };
 
 // Runs tasks at once, for tests and for work that has nowhere else to go.

@@ -80,6 +80,18 @@ Result<json::value> ParseJson(std::string_view text) {
                    column);
 }
 
+// What is wrong with a key; empty = nothing.
+std::string FaultOfKey(std::string_view key) {
+  if (key.size() < kMinKeyLength || key.size() > kMaxKeyLength) {
+    return fmt::format("must have {} to {} characters, got {}; `openssl rand -hex 24` makes one",
+                       kMinKeyLength, kMaxKeyLength, key.size());
+  }
+  if (!std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; })) {
+    return "must be printable ASCII without spaces, as a header carries it";
+  }
+  return "";
+}
+
 // Reads one object of "keys". Messages name members and never show a key.
 class EntryReader {
  public:
@@ -87,15 +99,7 @@ class EntryReader {
 
   Result<std::string> Key() {
     QUIRE_ASSIGN_OR_RETURN(const std::string key, Text("key", /*is_needed=*/true));
-    if (key.size() < kMinKeyLength || key.size() > kMaxKeyLength) {
-      return Fault("key",
-                   fmt::format("must have {} to {} characters, got {}; `openssl rand -hex 24` "
-                               "makes one",
-                               kMinKeyLength, kMaxKeyLength, key.size()));
-    }
-    if (!std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; })) {
-      return Fault("key", "must be printable ASCII without spaces, as a header carries it");
-    }
+    if (const std::string fault = FaultOfKey(key); !fault.empty()) return Fault("key", fault);
     return key;
   }
 
@@ -251,7 +255,10 @@ Result<Tenants> Tenants::FromJson(std::string_view text) {
   return tenants;
 }
 
-Tenants Tenants::FromKey(std::string_view key) {
+Result<Tenants> Tenants::FromKey(std::string_view key) {
+  if (const std::string fault = FaultOfKey(key); !fault.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "the API key {}", fault);
+  }
   Tenants tenants;
   tenants.keys_.push_back({.digest = DigestOf(key), .tenant = tenants.everybody_});
   return tenants;

@@ -32,8 +32,8 @@ class Tenants {
   // kCorrupt, saying where, for a file that is not in the form; keys may not repeat.
   static Result<Tenants> FromFile(const std::filesystem::path& path);
   static Result<Tenants> FromJson(std::string_view text);
-  // One key, an admin's.
-  static Tenants FromKey(std::string_view key);
+  // One key, an admin's. kInvalidArgument for what cannot be one, the empty key first of all.
+  static Result<Tenants> FromKey(std::string_view key);
 
   bool asks_for_key() const { return !keys_.empty(); }
   // The tenant of an Authorization header's value ("Bearer KEY"; empty = absent); null where the

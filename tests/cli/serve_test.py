@@ -727,10 +727,20 @@ class StartTest(ServeCase):
         for flags, what in ((("--port", "70000"), "65535"), (("--max-body", "16M"), "16M"),
                             (("--log-format", "xml"), "json"), (("--ssl-cert-file", "a"), "ssl-key"),
                             (("--memory", "lots"), "lots"), (("--max-queue", "-1"), "max-queue"),
-                            (("--api-key", "a", "--api-key-file", "b"), "api-key")):
+                            (("--api-key", "a", "--api-key-file", "b"), "api-key"),
+                            (("--api-key", ""), "API key"), (("--api-key", "short"), "API key"),
+                            (("--alias", ""), "alias")):
             with self.subTest(flags=flags):
                 said, _ = self.refuses(TINY, *flags, code=2)
                 self.assertIn(what, said)
+
+    def test_a_key_that_is_set_and_empty_opens_nothing(self):
+        said, _ = self.refuses(TINY, code=2, environment={"QUIRE_API_KEY": ""})
+        self.assertIn("API key", said)
+
+    def test_a_wrong_flag_points_to_the_verbs_help(self):
+        said, _ = self.refuses(TINY, "--prot", "1", code=2)
+        self.assertIn("quire serve --help", said)
 
     def test_a_model_that_is_not_there_is_told(self):
         said, _ = self.refuses("no-such-model", code=3)

@@ -124,6 +124,16 @@ TEST_F(PinsTest, PinsBeyondTheServersQuotaAreRefusedWithTheNumbers) {
   EXPECT_EQ(engine->num_pinned_blocks(), 12);
 }
 
+// 12 blocks: a whole context takes 8 of them.
+TEST_F(PinsTest, APinThatNoRoomCouldEverHoldIsNotAskedToComeAgain) {
+  auto engine = Tiny(12);
+  const auto refused = Pin(*engine, Spec(Ascending(100)));  // 7 blocks
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kContextLength);
+  EXPECT_THAT(refused.error().message, HasSubstr("takes 7 blocks"));
+  EXPECT_THAT(refused.error().message, HasSubstr("may hold 4 blocks"));
+}
+
 // Two at once: the room of the one that is being computed is taken.
 TEST_F(PinsTest, PinsInTheMakingCount) {
   auto engine = Tiny(24);

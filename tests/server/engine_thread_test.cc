@@ -158,6 +158,28 @@ TEST(TextPool, RunsTasksOnItsThreads) {
   EXPECT_EQ(num_run, 1000);
 }
 
+TEST(TextPool, AShortTaskDoesNotWaitForLongOnes) {
+  Gate gate;
+  gate.Shut();
+  std::atomic<int> num_long = 0;
+  std::atomic<bool> has_run = false;
+  TextPool pool(2);
+  for (int i = 0; i < 3; ++i) {
+    pool.PostLong([&] {
+      gate.Pass();
+      ++num_long;
+    });
+  }
+  pool.Post([&] { has_run = true; });
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!has_run && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(has_run);
+  EXPECT_EQ(num_long, 0);
+  gate.Open();
+  while (num_long < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(num_long, 3);
+}
+
 TEST(TextPool, EndsWithTheTasksThatHaveBegun) {
   Gate gate;
   gate.Shut();

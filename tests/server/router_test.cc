@@ -83,6 +83,20 @@ TEST(Router, ToleratesASlashAtTheEnd) {
   EXPECT_EQ(rig.Ask("GET", "/health//").status, 404);
 }
 
+TEST(Router, RefusesABodyThatIsCompressed) {
+  RoutesRig rig;
+  const auto ask = [&](const char* coding) {
+    return rig.Ask({.method = "POST",
+                    .path = "/tokenize",
+                    .headers = {{"Content-Encoding", coding}},
+                    .body = R"({"prompt":"a"})"});
+  };
+  const RigAnswer answer = ask("gzip");
+  EXPECT_EQ(answer.status, 415);
+  EXPECT_THAT(answer.body, HasSubstr("gzip"));
+  EXPECT_EQ(ask("identity").status, 200);
+}
+
 TEST(Router, AnswersAWrongMethodWithWhatIsAllowed) {
   RoutesRig rig;
   const RigAnswer get = rig.Ask("GET", "/v1/chat/completions");

@@ -70,10 +70,12 @@ TEST(Tenants, TheSchemeMayHaveAnyCaseAndTheKeyMayNot) {
 }
 
 TEST(Tenants, OneKeyOfTheCommandLineIsAnAdmins) {
-  const Tenants tenants = Tenants::FromKey("sk-only");
+  const Tenants tenants = Tenants::FromKey("sk-only-one").value();
+  EXPECT_FALSE(Tenants::FromKey("").ok());
+  EXPECT_FALSE(Tenants::FromKey("a key with spaces").ok());
   EXPECT_TRUE(tenants.asks_for_key());
   EXPECT_EQ(tenants.Authorize(""), nullptr);
-  EXPECT_TRUE(tenants.Authorize("Bearer sk-only")->is_admin);
+  EXPECT_TRUE(tenants.Authorize("Bearer sk-only-one")->is_admin);
 }
 
 TEST(Tenants, AGroupSharesItsSalt) {

@@ -41,7 +41,7 @@ struct OpenAiLimits {
   // Of what each prompt of a body gets a copy of (stop strings, bad words, biases, allowed ids),
   // over all of its prompts; does not bound a body of one prompt.
   size_t max_repeated_bytes = size_t{64} << 20;
-  size_t max_prompts = 1024;
+  size_t max_prompts = 2048;
 };
 
 // A prompt as text, or as token ids.

@@ -25,7 +25,7 @@ void EmbeddingJob::Start() {
       if (job->num_open_ > 0) job->AbortAll(engine);
     });
   });
-  context_.text.Post([job = shared_from_this()] { job->Prepare(); });
+  PostReading(context_, call_.request.body.size(), [job = shared_from_this()] { job->Prepare(); });
 }
 
 void EmbeddingJob::Prepare() {

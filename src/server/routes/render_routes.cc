@@ -25,9 +25,11 @@ void AddRenderRoutes(Router& router, ServerContext& context) {
        {std::pair{"/v1/chat/completions/render", OpenAiEndpoint::kChatCompletions},
         std::pair{"/v1/completions/render", OpenAiEndpoint::kCompletions}}) {
     router.Add({.method = "POST", .path = path, .handler = [&context, endpoint](RouteCall call) {
-                  context.text.Post([&context, endpoint, call = std::move(call)]() mutable {
-                    Render(context, call, endpoint);
-                  });
+                  const size_t body_bytes = call.request.body.size();
+                  PostReading(context, body_bytes,
+                              [&context, endpoint, call = std::move(call)]() mutable {
+                                Render(context, call, endpoint);
+                              });
                 }});
   }
 }

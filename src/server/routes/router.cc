@@ -230,6 +230,15 @@ void Router::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange)
   if (found->needs_admin && !call.caller.tenant->is_admin) {
     return RespondError(context_, call, NoRight(*found));
   }
+  if (const std::string* coding = FindHeader(call.request.headers, "Content-Encoding");
+      coding != nullptr && !coding->empty() && *coding != "identity") {
+    return RespondError(context_, call,
+                        {.status = 415,
+                         .message = fmt::format("a body with Content-Encoding '{}' is not read; "
+                                                "send it as it is",
+                                                Printable(*coding, 40)),
+                         .code = "unsupported_content_encoding"});
+  }
   call.path_rest = PercentDecoded(*Match(*found, path));
   found->handler(std::move(call));
 }

@@ -34,7 +34,8 @@ Body Detokenize(const ServerContext& context, const RouteCall& call) {
 void AddTextRoute(Router& router, ServerContext& context, std::string path,
                   Body (*answer)(const ServerContext&, const RouteCall&)) {
   const auto handler = [&context, answer](RouteCall call) {
-    context.text.Post([&context, answer, call = std::move(call)]() mutable {
+    const size_t body_bytes = call.request.body.size();
+    PostReading(context, body_bytes, [&context, answer, call = std::move(call)]() mutable {
       auto body = answer(context, call);
       if (const auto* error = std::get_if<ApiError>(&body)) {
         return RespondError(context, call, *error);
