@@ -347,8 +347,8 @@ double MicrosecondsOf(int rounds, const std::function<void()>& work) {
   return spent.count() / rounds;
 }
 
-// The bounds are wide, for busy machines and sanitizers; the figures are printed.
-TEST(ServerMetrics, CostLittleToObserveAndToScrape) {
+// What each takes is printed; times decide nothing.
+TEST(ServerMetrics, CountEverythingOfALongRun) {
   ServerMetrics metrics(Labels());
   const RequestResult result = ResultOf(10, 0, 5);
   const Request request;
@@ -358,8 +358,9 @@ TEST(ServerMetrics, CostLittleToObserveAndToScrape) {
   const double scrape_us = MicrosecondsOf(50, [&] { size = metrics.Render({}, {}).size(); });
   std::cout << "a token: " << token_us << " us, a request's end: " << end_us << " us, a scrape of "
             << size << " bytes: " << scrape_us << " us\n";
-  EXPECT_LT(token_us, 20);
-  EXPECT_LT(scrape_us, 20'000);
+  const auto samples = Scrape(metrics, {});
+  EXPECT_EQ(samples.at(Key("vllm:inter_token_latency_seconds_count")), 20'000);
+  EXPECT_EQ(samples.at(Key("vllm:generation_tokens_total")), 2'000 * 5);
 }
 
 // The reader is strict: it finds what a scrape must not hold.
