@@ -66,6 +66,7 @@ KvCache::KvCache(BlockPool pool)
 
 KvCache::~KvCache() {
   QUIRE_CHECK(registry_.empty(), "{} sequences outlive their cache", registry_.size());
+  QUIRE_CHECK(holds_.empty(), "{} held blocks outlive their cache", holds_.size());
 }
 
 KvUsage KvCache::usage() const {
@@ -155,6 +156,7 @@ std::optional<BlockTables> KvCache::Acquire(const Digest& root, std::span<const 
     for (int entry = first; entry < found.num_whole; ++entry) {
       table[entry] = found.nodes[entry]->blocks[group];
       pool_.Share(table[entry]);
+      if (offer_) OfferBlock(table[entry]);
     }
   }
   if (found.num_copied > 0) CopyBeginnings(found, tables);
@@ -176,6 +178,7 @@ void KvCache::CopyBeginnings(const FoundPrefix& found, BlockTables& tables) {
     BlockId block = source;
     if (num_taken_over > 0 && pool_.references(source) == 1) {
       --num_taken_over;
+      OfferIfFresh(source);
       Lose(source);
       ++counters_.blocks_taken_over;
     } else {
@@ -363,11 +366,12 @@ void KvCache::NameEntry(BlockTables& tables, int entry) {
     if (block == kNoBlock) continue;
     if (const PrefixIndex::Node* node = index_->NodeOf(block)) {
       if (node->num_tokens == static_cast<int>(held.size())) continue;
-      index_->Erase(block);
+      Unname(block);
     }
-    const bool is_named =
-        index_->Insert({.id = id, .parent = parent, .tokens = held}, group, block);
+    const bool is_named = index_->Insert({.id = id, .parent = parent, .tokens = held}, group, block,
+                                         {.root = tables.chain_.root(), .entry = entry});
     if (is_named) evicted_.Remove(parent, held);
+    if (is_named && is_filled && offer_) fresh_.Add(block);
     counters_.blocks_committed += is_named && is_filled ? 1 : 0;
   }
 }
@@ -376,16 +380,22 @@ bool KvCache::WritesTail(const BlockTables& tables, int end_position) const {
   return tables.num_tokens_ % kBlockSlots != 0 && end_position > tables.num_tokens_;
 }
 
+void KvCache::Unname(BlockId block) {
+  index_->Erase(block);
+  fresh_.Remove(block);
+}
+
 void KvCache::Lose(BlockId block) {
   const PrefixIndex::Node* node = index_->NodeOf(block);
   evicted_.Add(node->parent, node->tokens(), now_ms_);
-  index_->Erase(block);
+  Unname(block);
 }
 
 BlockId KvCache::TakeBlock() {
   const std::optional<BlockPool::Taken> taken = pool_.Take();
   QUIRE_CHECK(taken.has_value(), "no block is available");
   if (taken->was_cached) {
+    OfferIfFresh(taken->block);
     Lose(taken->block);
     ++counters_.blocks_evicted;
   }
@@ -412,6 +422,7 @@ void KvCache::CheckInvariants() const {
   pool_.CheckInvariants();
   index_->CheckInvariants();
   std::vector<int> references(pool_.num_touched(), 0);
+  for (const auto& [block, count] : holds_) references[block] += count;
   for (size_t idx = 0; idx < registry_.size(); ++idx) {
     QUIRE_CHECK(registry_[idx]->registry_idx_ == idx && registry_[idx]->cache_ == this);
     CheckTables(*registry_[idx], references);
@@ -424,6 +435,8 @@ void KvCache::CheckInvariants() const {
     const bool is_held = references[block] > 0;
     QUIRE_CHECK(is_held || pool_.is_cached(block) == (node != nullptr),
                 "block {}: cached {}, named {}", block, pool_.is_cached(block), node != nullptr);
+    QUIRE_CHECK(!fresh_.Contains(block) || (node != nullptr && node->num_tokens == kBlockSlots),
+                "block {} is fresh and holds no whole content", block);
     if (node == nullptr) continue;
     QUIRE_CHECK(node->num_tokens == pool_.filled(block) ||
                     (is_held && node->num_tokens < pool_.filled(block)),

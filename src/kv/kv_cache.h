@@ -9,28 +9,34 @@
 // a sequence before its head.
 //
 // Invariants (CheckInvariants):
-//   1. Every block is used (held by at least one table), cached (held by none, findable) or free.
-//      used + cached + free == all.
-//   2. A block's reference count is the number of table entries that name it.
+//   1. Every block is used (held by at least one table or hold), cached (held by none, findable) or
+//      free. used + cached + free == all.
+//   2. A block's reference count is the number of table entries and holds that name it.
 //   3. The slots of a findable block that hold tokens never change. A table writes only into blocks
 //      that it alone holds and that are not filled.
 //   4. The index names a block for (identity, group) at most once, and every named block has just
 //      that identity, parent and token ids.
 //   5. Every verb happens whole, or changes nothing and says so.
+//   6. A block is fresh only while it is findable and filled.
 // Used by one thread at a time; the memory of held blocks may be read and written by many.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kv/block_hold.h"
 #include "kv/block_pool.h"
 #include "kv/eviction_record.h"
+#include "kv/fresh_blocks.h"
 #include "kv/identity.h"
 #include "kv/layout.h"
 #include "kv/prefix_miss.h"
+#include "kv/tiers/record.h"
 
 namespace quire {
 
@@ -104,6 +110,7 @@ struct KvCounters {
   int64_t partial_hits = 0;     // matches that copied slots
   int64_t blocks_copied = 0;    // partial hits and copy-on-write
   int64_t window_releases = 0;  // blocks that a window left behind
+  int64_t blocks_loaded = 0;    // published: filled by a tier
 };
 
 class KvCache {
@@ -164,6 +171,38 @@ class KvCache {
   // Blocks that giving the tables up would make available: those that nobody else holds.
   int64_t BlocksHeldAlone(const BlockTables& tables) const;
 
+  // --- What tiers do (kv/tiers/) ---
+
+  // Takes a whole block's content to keep it elsewhere, copying what it needs: true where it is
+  // settled, false where it was not taken this time.
+  using Offer = std::function<bool(const StoredBlock& block, std::span<const std::byte> payload)>;
+  // From then on, contents that nothing but memory holds are *fresh*. A fresh block is offered when
+  // it is evicted; the rest is up to OfferFresh. Any block is offered when it is used again: it may
+  // have gone where it was kept, or be the next to go. Set before anything is computed.
+  void SetOffer(Offer offer) { offer_ = std::move(offer); }
+  int64_t num_fresh() const { return fresh_.size(); }
+  // Offers the oldest fresh block. False where there is none, or it was not taken.
+  bool OfferFresh();
+  // Offers the fresh ones of the tables' blocks; how many were taken.
+  int64_t OfferFresh(const BlockTables& tables);
+
+  // An empty block, out of those available; nothing where there is none.
+  std::optional<BlockHold> ReserveBlock();
+  std::span<std::byte> Memory(const BlockHold& hold, int group);
+  // The hold's block holds the content of `block`, all slots: it is findable. Where another block
+  // has that name the hold takes hold of that one instead, and where the identity stands for
+  // another content, of nothing that is found.
+  void Publish(BlockHold& hold, const StoredBlock& block);
+  // Takes hold of the findable block of a whole content; nothing where there is none.
+  std::optional<BlockHold> Hold(const StoredBlock& block);
+  // Blocks that holds hold, each as often as it is held.
+  std::vector<BlockId> HeldBlocks() const;
+
+  // Which groups have a block for a whole entry of `tokens`: has [num_groups]. Extends the chain to
+  // that entry.
+  void FindEntry(IdentityChain& chain, std::span<const int32_t> tokens, int entry,
+                 std::vector<bool>& has) const;
+
   // Gives the memory of free blocks back to the system. Cached blocks stay.
   void ReturnIdleMemory();
   // Forgets everything that nobody holds.
@@ -174,6 +213,7 @@ class KvCache {
 
  private:
   friend class BlockTables;
+  friend class BlockHold;
   explicit KvCache(BlockPool pool);
 
   PrefixMatch Describe(const FoundPrefix& found) const;
@@ -184,8 +224,14 @@ class KvCache {
   void Release(BlockTables& tables);
   bool WritesTail(const BlockTables& tables, int end_position) const;
 
+  // The block's name is forgotten, and with it that it is fresh.
+  void Unname(BlockId block);
+  // Offers a findable, filled block; false where it was not taken.
+  bool OfferBlock(BlockId block);
+  void OfferIfFresh(BlockId block);
   // The cached content of a block is lost: nothing finds it any more.
   void Lose(BlockId block);
+  void ReleaseHold(BlockId block);
   BlockId TakeBlock();
   BlockId CopyBlock(BlockId from, int group);
   void GiveBack(BlockId block);
@@ -197,6 +243,9 @@ class KvCache {
   EvictionRecord evicted_;
   double now_ms_ = 0;
   std::vector<BlockTables*> registry_;  // that live, any order
+  std::map<BlockId, int> holds_;        // by block, how many
+  Offer offer_{};                       // empty: nothing is fresh
+  FreshBlocks fresh_;
   KvCounters counters_;
 };
 

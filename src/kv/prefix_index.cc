@@ -23,7 +23,8 @@ bool PrefixIndex::InOrder::Less(const Place& a, const Place& b) {
   return order != 0 ? order < 0 : std::ranges::lexicographical_compare(a.tokens, b.tokens);
 }
 
-bool PrefixIndex::Insert(const BlockContent& content, int group, BlockId block) {
+bool PrefixIndex::Insert(const BlockContent& content, int group, BlockId block,
+                         const BlockPlace& place) {
   QUIRE_CHECK(NodeOf(block) == nullptr, "block {} has a name", block);
   QUIRE_CHECK(!content.tokens.empty() && content.tokens.size() <= kBlockSlots);
   auto found = nodes_.find(content.id);
@@ -33,6 +34,7 @@ bool PrefixIndex::Insert(const BlockContent& content, int group, BlockId block) 
     if (in_order_.contains(Place{content.parent, content.tokens})) return false;
     Node node{.id = content.id,
               .parent = content.parent,
+              .place = place,
               .num_tokens = static_cast<int>(content.tokens.size()),
               .blocks = std::vector<BlockId>(num_groups_, kNoBlock)};
     std::ranges::copy(content.tokens, node.token_ids.begin());

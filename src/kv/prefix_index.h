@@ -40,11 +40,18 @@ struct BlockContent {
   std::span<const int32_t> tokens;
 };
 
+// Whose a content is, and where in its sequence.
+struct BlockPlace {
+  Digest root{};
+  int entry = 0;  // of the table
+};
+
 class PrefixIndex {
  public:
   struct Node {
     Digest id{};
     Digest parent{};
+    BlockPlace place{};
     int num_tokens = 0;
     std::array<int32_t, kBlockSlots> token_ids{};
     int num_blocks = 0;
@@ -67,7 +74,7 @@ class PrefixIndex {
 
   // Names a block that has no name. False, and nothing changes, where the group has a block for
   // this content, or the identity stands for another content.
-  bool Insert(const BlockContent& content, int group, BlockId block);
+  bool Insert(const BlockContent& content, int group, BlockId block, const BlockPlace& place = {});
   // The block's name is forgotten.
   void Erase(BlockId block);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/prefix_walk.h"
+
 namespace quire {
 namespace {
 
@@ -11,48 +13,19 @@ struct Candidate {
   int min_copied = 0;  // tokens further, the windows need no entry that is missing
 };
 
-class Walk {
- public:
-  explicit Walk(const KvLayout& layout)
-      : layout_(layout), run_begins_(layout.groups.size(), 0), candidates_(1) {}
-
-  // Goes on over the next entry. False where a full group has no block there.
-  bool Step(const PrefixIndex::Node* node) {
-    for (size_t group = 0; group < run_begins_.size(); ++group) {
-      if (node != nullptr && node->blocks[group] != kNoBlock) continue;
-      if (layout_.groups[group].window == 0) return false;
-      run_begins_[group] = num_whole_ + 1;
-    }
-    ++num_whole_;
-    if (WindowsAreThere(0)) {
-      candidates_.clear();  // this one is at least as long as any before
-      candidates_.push_back({.num_whole = num_whole_});
-      return true;
-    }
-    for (int copied = 1; copied < kBlockSlots; ++copied) {
-      if (!WindowsAreThere(copied)) continue;
-      candidates_.push_back({.num_whole = num_whole_, .min_copied = copied});
-      break;
-    }
-    return true;
+// The places where a prefix may end, of a walk that has just made a step.
+void AddCandidate(const PrefixWalk& walk, std::vector<Candidate>& candidates) {
+  if (walk.MayEnd(0)) {
+    candidates.clear();  // this one is at least as long as any before
+    candidates.push_back({.num_whole = walk.num_entries()});
+    return;
   }
-
-  std::span<const Candidate> candidates() const { return candidates_; }
-
- private:
-  bool WindowsAreThere(int num_copied) const {
-    for (size_t group = 0; group < run_begins_.size(); ++group) {
-      const int position = num_whole_ * kBlockSlots + num_copied;
-      if (run_begins_[group] > layout_.groups[group].FirstEntryRead(position)) return false;
-    }
-    return true;
+  for (int copied = 1; copied < kBlockSlots; ++copied) {
+    if (!walk.MayEnd(copied)) continue;
+    candidates.push_back({.num_whole = walk.num_entries(), .min_copied = copied});
+    return;
   }
-
-  const KvLayout& layout_;
-  int num_whole_ = 0;
-  std::vector<int> run_begins_;  // [num_groups] blocks are there from this entry to the last
-  std::vector<Candidate> candidates_;
-};
+}
 
 }  // namespace
 
@@ -60,19 +33,24 @@ FoundPrefix FindPrefix(const PrefixIndex& index, const KvLayout& layout, Identit
                        std::span<const int32_t> tokens, int max_tokens) {
   FoundPrefix found;
   tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(std::max(max_tokens, 0))));
-  Walk walk(layout);
+  PrefixWalk walk(layout);
+  std::vector<Candidate> candidates(1);
   for (size_t entry = 0; (entry + 1) * kBlockSlots <= tokens.size(); ++entry) {
     chain.Extend(tokens.first((entry + 1) * kBlockSlots));
     const PrefixIndex::Node* node =
         index.Find({.id = chain.ids()[entry],
                     .parent = chain.parent(entry),
                     .tokens = tokens.subspan(entry * kBlockSlots, kBlockSlots)});
-    if (!walk.Step(node)) break;
+    const auto has = [node](int group) {
+      return node != nullptr && node->blocks[group] != kNoBlock;
+    };
+    if (!walk.Step(has)) break;
+    AddCandidate(walk, candidates);
     found.nodes.push_back(node);
   }
   // The furthest for which enough can be copied. With no whole entry at all nothing needs to be.
-  for (size_t i = walk.candidates().size(); i-- > 0;) {
-    const Candidate candidate = walk.candidates()[i];
+  for (size_t i = candidates.size(); i-- > 0;) {
+    const Candidate candidate = candidates[i];
     const auto rest = tokens.subspan(candidate.num_whole * kBlockSlots);
     const auto wanted = rest.first(std::min<size_t>(rest.size(), kBlockSlots - 1));
     found.num_whole = candidate.num_whole;

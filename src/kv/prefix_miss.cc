@@ -14,6 +14,14 @@ std::string_view NameOf(MissReason reason) {
       return "evicted";
     case MissReason::kNotRead:
       return "not_read";
+    case MissReason::kCheaperToCompute:
+      return "cheaper_to_compute";
+    case MissReason::kTierFault:
+      return "tier_fault";
+    case MissReason::kTierDown:
+      return "tier_down";
+    case MissReason::kOtherModel:
+      return "other_model";
   }
   return "";
 }
