@@ -1,0 +1,15 @@
+quire_test(disk_tier_test
+  SOURCES
+    disk/disk_catalogue_test.cc
+    disk/disk_damage_test.cc
+    disk/disk_kill_test.cc
+    disk/disk_tier_test.cc
+    disk/eviction_order_test.cc
+    disk/index_format_test.cc
+    disk/slot_table_test.cc
+  LIBS quire_disk_tier)
+
+quire_test(disk_random_test
+  SOURCES disk/disk_random_test.cc
+  LIBS quire_disk_tier
+  LABELS tsan-short)
