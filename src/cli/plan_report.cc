@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -156,6 +157,45 @@ void PrintWhatFits(std::string& out, const PlanReport& report) {
   PrintConcurrency(out, report);
 }
 
+json::object PrefillJson(const BreakEven::Computing& computing) {
+  json::array pairs;
+  for (const BreakEven::Pair& pair : computing.pairs) {
+    json::array bandwidths;
+    for (const double bytes_per_ms : pair.bytes_per_ms) {
+      // null: the latency alone takes longer.
+      bandwidths.push_back(std::isfinite(bytes_per_ms) ? json::value(bytes_per_ms * 1000)
+                                                       : json::value());
+    }
+    pairs.push_back(json::object{
+        {"loads_from_tokens",
+         pair.loads_from_tokens < 0 ? json::value() : json::value(pair.loads_from_tokens)},
+        {"break_even_bytes_per_second", std::move(bandwidths)}});
+  }
+  return {{"tokens_per_second", 1000 / computing.cost.token_ms},
+          {"compute_ms", json::value_from(computing.ms)},
+          {"tiers", std::move(pairs)}};
+}
+
+json::object BreakEvenJson(const BreakEvenReport& report) {
+  const BreakEven& table = report.table;
+  json::array tiers;
+  for (const BreakEven::Loading& loading : table.loading) {
+    tiers.push_back(json::object{{"bytes_per_second", loading.speed.bytes_per_ms * 1000},
+                                 {"latency_ms", loading.speed.latency_ms},
+                                 {"measured_in", json::value()},
+                                 {"load_ms", json::value_from(loading.ms)}});
+  }
+  if (!report.measured.empty()) tiers.back().as_object()["measured_in"] = report.measured;
+  json::array prefills;
+  for (const BreakEven::Computing& computing : table.computing) {
+    prefills.push_back(PrefillJson(computing));
+  }
+  return {{"prefix_tokens", json::value_from(table.lengths)},
+          {"prefix_bytes", json::value_from(table.bytes)},
+          {"tiers", std::move(tiers)},
+          {"prefill", std::move(prefills)}};
+}
+
 json::object LiveJson(const LiveSequence& live) {
   return {{"mean_tokens", live.mean_tokens},
           {"mean_bytes", live.mean_bytes},
@@ -193,6 +233,7 @@ std::string PlanAsText(const PlanReport& report) {
   std::string out;
   PrintPlan(out, report);
   PrintWhatFits(out, report);
+  out += BreakEvenAsText(report.break_even);
   return out;
 }
 
@@ -242,6 +283,7 @@ std::string PlanAsJson(const PlanReport& report) {
                                   {"sequences", report.sequences}};
   }
   if (report.concurrency) object["concurrency"] = ConcurrencyJson(report);
+  object["break_even"] = BreakEvenJson(report.break_even);
   return json::serialize(object);
 }
 

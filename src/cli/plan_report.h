@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/plan_break_even.h"
 #include "plan/concurrency.h"
 #include "plan/memory_plan.h"
 
@@ -26,6 +27,7 @@ struct PlanReport {
   std::optional<Concurrency> concurrency;
   LengthDistribution lengths;
   int shared_prefix = 0;
+  BreakEvenReport break_even;
 };
 
 // Several lines; every size in bytes, MiB and MB, labelled.

@@ -29,6 +29,7 @@ struct PlanFlags {
   double weight_bits = 0;
   int threads = 0;
   ConcurrencyOptions concurrency;
+  BreakEvenFlags break_even;
   bool json = false;
 };
 
@@ -138,8 +139,11 @@ Result<PlanReport> MakeReport(const PlanFlags& flags) {
                     .kv_memory = {},
                     .concurrency = {},
                     .lengths = flags.concurrency.lengths,
-                    .shared_prefix = flags.concurrency.shared_prefix};
+                    .shared_prefix = flags.concurrency.shared_prefix,
+                    .break_even = {}};
   QUIRE_RETURN_IF_ERROR(FindWhatFits(flags, report));
+  QUIRE_ASSIGN_OR_RETURN(report.break_even,
+                         FindBreakEven(flags.break_even, report.cost, report.plan.context_tokens));
   return report;
 }
 
@@ -163,6 +167,22 @@ void AddLengthFlags(CLI::App& verb, ConcurrencyOptions& options) {
       ->capture_default_str();
   verb.add_option("--max-total", options.lengths.max_total, "tokens where sequences are cut")
       ->capture_default_str();
+}
+
+void AddBreakEvenFlags(CLI::App& verb, BreakEvenFlags& flags) {
+  verb.add_option("--prefill-speed", flags.prefill_speeds,
+                  "tokens a second that prefill computes, as `quire bench` tells; one or several; "
+                  "rows for 20, 100 and 500 where none is given")
+      ->delimiter(',');
+  verb.add_option("--tier-bandwidth", flags.bandwidths,
+                  "bytes a second that a tier is read at, as in 500MB; one or several; rows for "
+                  "10MB, 100MB and 1GB where none is given")
+      ->delimiter(',');
+  verb.add_option("--tier-latency-ms", flags.latency_ms, "until the first byte is there, in ms")
+      ->capture_default_str();
+  verb.add_option("--kv-disk", flags.directory,
+                  "a directory whose speed is measured, with a file of 64 MiB that is gone "
+                  "afterwards");
 }
 
 }  // namespace
@@ -202,6 +222,7 @@ void AddPlanVerb(CLI::App& app, int& exit_code) {
   verb->add_option("--overhead", flags->overhead,
                    "size of everything beside weights, keys and values, in place of the estimate");
   AddLengthFlags(*verb, flags->concurrency);
+  AddBreakEvenFlags(*verb, flags->break_even);
   verb->add_flag("--json", flags->json, "for programs");
   verb->callback([flags, &exit_code] { exit_code = Report(Plan(*flags)); });
 }

@@ -11,6 +11,9 @@ namespace {
 constexpr int kTellingTokens = 8;
 // Of a mixed step, what the part that is not known has at least.
 constexpr double kLeastShare = .1;
+// A step of fewer tokens, or one that is mostly decodes, does not tell what depth costs.
+constexpr int kDepthTokens = 64;
+constexpr double kDepthShare = .5;
 
 }  // namespace
 
@@ -51,8 +54,13 @@ double StepCosts::Find(const DecodeSteps& steps, int num_decodes) {
   return 0;
 }
 
-void StepCosts::Observe(int num_decodes, int num_prefill_tokens, double duration_ms) {
+void StepCosts::Observe(int num_decodes, int num_prefill_tokens, double duration_ms,
+                        double mean_position) {
   if (!std::isfinite(duration_ms) || duration_ms <= 0) return;
+  if (num_prefill_tokens >= kDepthTokens && mean_position >= 0) {
+    const double share_ms = PrefillShareMs(num_decodes, duration_ms);
+    if (share_ms > 0) depth_.Observe(mean_position, share_ms / num_prefill_tokens);
+  }
   if (num_decodes > 0 && num_prefill_tokens > 0) {
     ObserveMixed(num_decodes, num_prefill_tokens, duration_ms);
   } else if (num_decodes > 0) {
@@ -74,6 +82,13 @@ void StepCosts::ObserveMixed(int num_decodes, int num_prefill_tokens, double dur
   } else if (token_ms > 0) {
     Add(beside_, num_decodes, std::max(duration_ms - token_ms * num_prefill_tokens, least));
   }
+}
+
+double StepCosts::PrefillShareMs(int num_decodes, double duration_ms) const {
+  if (num_decodes == 0) return duration_ms;
+  const double decodes_ms = Find(alone_, num_decodes);
+  const double share_ms = duration_ms - decodes_ms;
+  return decodes_ms > 0 && share_ms >= kDepthShare * duration_ms ? share_ms : 0;
 }
 
 StepCostEstimate StepCosts::Estimate(int num_decodes) const {

@@ -1,4 +1,5 @@
-// What steps cost on this machine, from those that ran: the scheduler's measure of time.
+// What steps cost on this machine, from those that ran: the scheduler's measure of time, and what
+// loads from tiers are weighed against.
 //
 // Every figure is the median of the last kSamples steps that told it: one slow step (a page fault,
 // a busy neighbour) moves nothing, a lasting change is followed within half as many. Decode steps
@@ -16,6 +17,7 @@
 #include <array>
 #include <vector>
 
+#include "engine/prefill_depth.h"
 #include "engine/scheduler.h"
 
 namespace quire {
@@ -26,12 +28,17 @@ class StepCosts {
   static constexpr int kSamples = 9;
 
   // A step of so many decodes and prefill tokens took this long. Durations that are not positive
-  // and finite are passed over.
-  void Observe(int num_decodes, int num_prefill_tokens, double duration_ms);
+  // and finite are passed over. mean_position: of the prefill tokens; negative = not known, then it
+  // tells nothing of what depth costs.
+  void Observe(int num_decodes, int num_prefill_tokens, double duration_ms,
+               double mean_position = -1);
 
   // For a step with so many decodes. Of a number that was not seen, the nearest class is scaled by
   // the root of the ratio: between weights read once and work that grows with the rows.
   StepCostEstimate Estimate(int num_decodes) const;
+
+  // Of a prompt that has the machine to itself, by depth (engine/prefill_depth.h).
+  PrefillCost prefill() const { return depth_.cost(); }
 
  private:
   // The last kSamples values.
@@ -54,6 +61,8 @@ class StepCosts {
   // Of the nearest class that was seen; 0 where none was.
   static double Find(const DecodeSteps& steps, int num_decodes);
   void ObserveMixed(int num_decodes, int num_prefill_tokens, double duration_ms);
+  // What is left of a step for its prefill tokens, where that can be told well; 0 elsewhere.
+  double PrefillShareMs(int num_decodes, double duration_ms) const;
 
   DecodeSteps alone_;   // of decodes alone
   DecodeSteps beside_;  // made out from other steps; looked at while there are none of the former
@@ -62,6 +71,7 @@ class StepCosts {
   Window tokens_alone_;
   Window tokens_beside_;
   double TokenMs() const { return std::max(tokens_alone_.Median(), tokens_beside_.Median()); }
+  PrefillDepth depth_;
 };
 
 }  // namespace quire

@@ -128,5 +128,46 @@ TEST(StepCosts, AFewTokensDoNotTellWhatATokenOfMany) {
   EXPECT_DOUBLE_EQ(costs.Estimate(1).prefill_token_ms, 2);
 }
 
+// A token costs 2 ms and 1 ms more every 1,000 positions.
+void Prefill(StepCosts& costs, int num_decodes, int num_tokens, int first, double decodes_ms) {
+  const double mean = first + (num_tokens - 1) / 2.;
+  costs.Observe(num_decodes, num_tokens, decodes_ms + num_tokens * (2 + mean / 1000), mean);
+}
+
+TEST(StepCosts, OnePrefillStepTellsWhatAPromptCosts) {
+  StepCosts costs;
+  EXPECT_FALSE(costs.prefill().is_known());
+  costs.Observe(0, 256, 512, 127.5);
+  EXPECT_DOUBLE_EQ(costs.prefill().token_ms, 2);
+  EXPECT_EQ(costs.prefill().depth_ms, 0);
+}
+
+TEST(StepCosts, PromptsTellWhatDepthCosts) {
+  StepCosts costs;
+  for (int first = 0; first < 4096; first += 512) Prefill(costs, 0, 512, first, 0);
+  EXPECT_NEAR(costs.prefill().token_ms, 2, 1e-9);
+  EXPECT_NEAR(costs.prefill().depth_ms, .001, 1e-12);
+}
+
+TEST(StepCosts, ShortStepsAndThoseWithoutAPositionTellNothingOfDepth) {
+  StepCosts costs;
+  for (int first = 0; first < 4096; first += 63) Prefill(costs, 0, 63, first, 0);
+  costs.Observe(0, 512, 100);
+  EXPECT_FALSE(costs.prefill().is_known());
+}
+
+TEST(StepCosts, BesideDecodesWhatTheyLeaveTellsWhatDepthCosts) {
+  StepCosts costs;
+  Prefill(costs, 4, 512, 0, 100);  // what the decodes cost is not known
+  EXPECT_FALSE(costs.prefill().is_known());
+  costs.Observe(4, 0, 100);
+  for (int first = 0; first < 4096; first += 512) Prefill(costs, 4, 512, first, 100);
+  EXPECT_NEAR(costs.prefill().token_ms, 2, 1e-9);
+  EXPECT_NEAR(costs.prefill().depth_ms, .001, 1e-12);
+  // Mostly decodes.
+  for (int i = 0; i < 20; ++i) costs.Observe(4, 64, 150, 0);
+  EXPECT_NEAR(costs.prefill().token_ms, 2, 1e-9);
+}
+
 }  // namespace
 }  // namespace quire

@@ -95,6 +95,54 @@ class PlanVerbTest(unittest.TestCase):
         self.assertRegex(result.stderr, r"16 sequences of 8192 tokens need .* bytes")
         self.assertRegex(result.stderr, r"a context of at most \d+ tokens")
 
+    def test_loading_is_weighed_against_computing(self):
+        table = self.plan("llama-3-8b", "--prefill-speed", "50,100", "--tier-bandwidth", "131.072MB",
+                          "--tier-latency-ms", "24")["break_even"]
+        self.assertEqual(table["prefix_tokens"], [256, 1024, 4096])  # of a context of 8,192
+        self.assertEqual(table["prefix_bytes"], [n * 131_072 for n in table["prefix_tokens"]])
+        self.assertEqual(table["tiers"], [{"bytes_per_second": 131_072_000, "latency_ms": 24,
+                                           "measured_in": None, "load_ms": [280, 1048, 4120]}])
+        slow, fast = table["prefill"]
+        self.assertEqual(slow["tokens_per_second"], 50)
+        self.assertEqual(fast["compute_ms"], [2560, 10_240, 40_960])
+        # 1 ms a token is loaded, 10 are computed: 24 ms are made good with the first block.
+        self.assertEqual(fast["tiers"][0]["loads_from_tokens"], 16)
+        self.assertAlmostEqual(fast["tiers"][0]["break_even_bytes_per_second"][0],
+                               256 * 131_072 / 2.536, delta=1)
+        late = self.plan("llama-3-8b", "--prefill-speed", "100", "--tier-bandwidth", "131.072MB",
+                         "--tier-latency-ms", "3000")["break_even"]["prefill"][0]["tiers"][0]
+        # n * 10 > 3000 + n
+        self.assertEqual(late["loads_from_tokens"], 336)
+        self.assertIsNone(late["break_even_bytes_per_second"][0])
+        self.assertIsNotNone(late["break_even_bytes_per_second"][1])
+
+    def test_windows_make_a_load_smaller(self):
+        tokens = self.plan("gemma-3-1b")["break_even"]
+        first, *_, last = [b / n for b, n in zip(tokens["prefix_bytes"], tokens["prefix_tokens"])]
+        self.assertLess(last, first / 4)
+
+    def test_the_break_even_stands_in_the_text(self):
+        text = self.quire("llama-3-8b", "--prefill-speed", "0.1", "--tier-latency-ms", "1e5").stdout
+        self.assertRegex(text, r"tokens of the prefix +256 +1,024 +4,096\n")
+        self.assertRegex(text, r"computing, 0.1 tokens/s +2,560 s")
+        self.assertRegex(text, r"loading, 100 MB/s +100 s")
+        text = self.quire("llama-3-8b", "--prefill-speed", "100", "--tier-bandwidth", "1MB").stdout
+        self.assertRegex(text, r"beside 100 tokens/s +13.1 MB/s +13.1 MB/s")
+        self.assertRegex(text, r"beside 100 tokens/s +never\n")
+
+    def test_a_directory_is_measured_and_left_as_it_was(self):
+        plan = self.plan("llama-3-8b", "--kv-disk", self.folder.name, "--tier-bandwidth", "1MB")
+        given, measured = plan["break_even"]["tiers"]
+        self.assertEqual(given["bytes_per_second"], 1_000_000)
+        self.assertIsNone(given["measured_in"])
+        self.assertEqual(measured["measured_in"], self.folder.name)
+        self.assertGreater(measured["bytes_per_second"], 1_000_000)
+        self.assertGreater(measured["latency_ms"], 0)
+        self.assertEqual(os.listdir(self.folder.name), [])
+        text = self.quire("llama-3-8b", "--kv-disk", self.folder.name).stdout
+        self.assertIn(f"measured in {self.folder.name}: ", text)
+        self.assertIn("it is the speed of memory", text)
+
     def test_wrong_input_is_told_and_is_no_crash(self):
         broken = pathlib.Path(self.folder.name) / "broken.json"
         broken.write_text("{", encoding="utf-8")
@@ -112,6 +160,13 @@ class PlanVerbTest(unittest.TestCase):
                 (["llama-3-8b", "--memory", "lots"], 2, "GiB"),
                 (["llama-3-8b", "--memory", "64GiB", "--sigma", "9"], 2, "sigma"),
                 (["llama-3-8b", "--weight-bits", "0"], 2, "weight-bits"),
+                (["llama-3-8b", "--prefill-speed", "0"], 2, "--prefill-speed: expected 0.001"),
+                (["llama-3-8b", "--prefill-speed", "nan"], 2, "--prefill-speed"),
+                (["llama-3-8b", "--tier-bandwidth", "0B"], 2, "--tier-bandwidth: expected 1"),
+                (["llama-3-8b", "--tier-bandwidth", "1G"], 2, "1G"),
+                (["llama-3-8b", "--tier-latency-ms", "-1"], 2, "--tier-latency-ms: expected 0"),
+                (["llama-3-8b", "--kv-disk", self.folder.name + "/none"], 3, "no such directory"),
+                (["llama-3-8b", "--kv-disk", str(broken)], 3, "no such directory"),
                 ([str(GOLDEN)], None, "")):
             result = self.quire(*arguments)
             if code is None:
