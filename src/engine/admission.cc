@@ -73,6 +73,10 @@ bool StepPlanner::AdmitOne(const SequenceState& waiting) {
     Wait(waiting, prefill_limit_);
     return false;
   }
+  if (waiting.awaits_tier) {
+    Wait(waiting, PlanReason::kTierLoad);
+    return true;
+  }
   Tenant& tenant = tenants_[waiting.tenant];
   const PlanReason lack = MakeRoom(waiting);
   if (lack == PlanReason::kTenantQuota) {

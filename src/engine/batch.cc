@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/batch_entry.h"
 
 namespace quire {
 namespace {
@@ -12,27 +13,6 @@ namespace {
 constexpr int kWaitingShown = 64;
 
 }  // namespace
-
-struct Batch::Entry {
-  explicit Entry(SequenceSpec s) : spec(std::move(s)), chain(spec.root) {}
-
-  SequenceSpec spec;
-  IdentityChain chain;                  // for Match, while it waits
-  std::optional<BlockTables> tables{};  // while it runs
-  int tenant = 0;
-  int cached_tokens = 0;
-  PrefixMiss miss{};
-  int num_preemptions = 0;
-  double admitted_ms = -1;
-  // All its tokens have been computed since the last came: beams then wait for their fellows. Where
-  // it is preempted meanwhile, it returns with its next token.
-  bool awaits_token = false;
-
-  int num_computed() const { return tables ? tables->num_tokens() : 0; }
-  int num_tokens() const { return static_cast<int>(spec.tokens.size()); }
-  int gap() const { return num_tokens() - num_computed(); }
-  bool reads_cache() const { return spec.reads_cache && spec.keeps_cache; }
-};
 
 Batch::Batch(KvCache& cache, const SchedulerOptions& options) : cache_(cache), options_(options) {}
 Batch::~Batch() = default;
@@ -94,6 +74,8 @@ SequenceId Batch::Fork(SequenceId parent_id) {
   if (runs) {
     child->tables = cache_.Fork(*parent.tables);
     child->cached_tokens = parent.cached_tokens;
+    child->cached_by_tier = parent.cached_by_tier;
+    child->tier_wait_ms = parent.tier_wait_ms;
     child->miss = parent.miss;
     child->admitted_ms = parent.admitted_ms;
   }
@@ -114,6 +96,7 @@ void Batch::Append(SequenceId id, int32_t token) {
 
 void Batch::Remove(SequenceId id) {
   const Entry& entry = At(id);
+  if (loads_ != nullptr) loads_->End(id);
   if (entry.tables) {
     std::erase(running_, id);
   } else {
@@ -137,6 +120,13 @@ BlockTables Batch::Keep(SequenceId id) { return cache_.Keep(*At(id).tables); }
 void Batch::Preempt(SequenceId id) {
   Entry& entry = At(id);
   QUIRE_CHECK(entry.tables.has_value(), "sequence {} does not run", id);
+  if (loads_ != nullptr) {
+    EndLoad(id);
+    // What it computed is the next to be evicted.
+    if (loads_->BeatsComputing(entry.num_computed(), prefill_cost())) {
+      counters_.blocks_spilled += cache_.OfferFresh(*entry.tables);
+    }
+  }
   entry.tables.reset();
   std::erase(running_, id);
   Enqueue(id);
@@ -222,6 +212,8 @@ StepPlan Batch::Plan(double now_ms) const {
                          .arrival_ms = entry.spec.arrival_ms,
                          .deadline_ms = entry.spec.deadline_ms,
                          .max_chunk = entry.spec.max_chunk,
+                         .awaits_tier = loads_ != nullptr && loads_->Awaits(id),
+                         .is_loading = loads_ != nullptr && loads_->IsLoading(id),
                          .tenant = entry.tenant};
   };
   const std::map<int, std::vector<bool>> tenant_blocks = TenantBlocks();
@@ -278,7 +270,7 @@ bool Batch::Admit(const PlanLine& line, double now_ms) {
   Entry& entry = At(line.sequence);
   QUIRE_CHECK(!entry.tables, "sequence {} runs already", line.sequence);
   const bool is_first = entry.admitted_ms < 0;
-  if (is_first) entry.miss = MissOf(entry, line.cached_tokens);
+  if (is_first) entry.miss = MissOf(line.sequence, line.cached_tokens);
   std::optional<BlockTables> tables =
       entry.spec.keeps_cache
           ? cache_.Acquire(entry.spec.root, entry.spec.tokens, line.cached_tokens)
@@ -288,20 +280,26 @@ bool Batch::Admit(const PlanLine& line, double now_ms) {
   if (is_first) {
     // Others of this step may have taken some of it.
     if (entry.num_computed() != line.cached_tokens) {
-      entry.miss = MissOf(entry, entry.num_computed());
+      entry.miss = MissOf(line.sequence, entry.num_computed());
     }
     entry.cached_tokens = entry.num_computed();
     entry.admitted_ms = now_ms;
   }
+  CountSources(line.sequence, 0, entry.num_computed(), is_first);
+  if (loads_ != nullptr)
+    entry.tier_wait_ms = std::max(entry.tier_wait_ms, loads_->WaitedMs(line.sequence));
   Dequeue(line.sequence);
   running_.push_back(line.sequence);
   ++counters_.admissions;
   return true;
 }
 
-PrefixMiss Batch::MissOf(Entry& entry, int num_found) const {
+PrefixMiss Batch::MissOf(SequenceId id, int num_found) {
+  Entry& entry = At(id);
   if (!entry.reads_cache()) return {.reason = MissReason::kNotRead};
-  return cache_.Explain(entry.chain, entry.spec.tokens, num_found);
+  PrefixMiss miss = cache_.Explain(entry.chain, entry.spec.tokens, num_found);
+  if (loads_ != nullptr) loads_->Explain(id, miss);
+  return miss;
 }
 
 std::vector<StepItem> Batch::Begin(const StepPlan& plan) {
@@ -310,6 +308,9 @@ std::vector<StepItem> Batch::Begin(const StepPlan& plan) {
     if (line.action == PlanAction::kPreempt) Preempt(line.sequence);
     if (line.action == PlanAction::kExpire) ++counters_.expired;
     if (line.reason == PlanReason::kSharedPrefix) ++counters_.shared_waits;
+    if (line.reason == PlanReason::kTierLoad && line.action == PlanAction::kWait) {
+      loads_->HoldBack(line.sequence, plan.now_ms);
+    }
   }
   // Whoever is admitted takes hold of what was found for it before anybody's room evicts that.
   for (const PlanLine& line : plan.lines) {
@@ -348,8 +349,17 @@ void Batch::Commit(std::span<const StepItem> items) {
 
 void Batch::ObserveStep(const StepPlan& plan, double duration_ms) {
   int num_decodes = 0;
-  for (const PlanLine& line : plan.lines) num_decodes += line.action == PlanAction::kDecode;
-  costs_.Observe(num_decodes, plan.num_tokens - num_decodes, duration_ms);
+  double sum_of_positions = 0;  // of the prefill tokens
+  for (const PlanLine& line : plan.lines) {
+    if (line.action == PlanAction::kDecode) {
+      ++num_decodes;
+    } else {
+      sum_of_positions += line.num_tokens * (line.first_position + (line.num_tokens - 1) / 2.);
+    }
+  }
+  const int num_prefill_tokens = plan.num_tokens - num_decodes;
+  costs_.Observe(num_decodes, num_prefill_tokens, duration_ms,
+                 num_prefill_tokens > 0 ? sum_of_positions / num_prefill_tokens : -1);
 }
 
 bool Batch::empty() const { return entries_.empty(); }
@@ -362,6 +372,8 @@ std::span<const BlockId> Batch::table(SequenceId id, int group) const {
   return At(id).tables->table(group);
 }
 int Batch::cached_tokens(SequenceId id) const { return At(id).cached_tokens; }
+const CachedTokens& Batch::cached_by_tier(SequenceId id) const { return At(id).cached_by_tier; }
+double Batch::tier_wait_ms(SequenceId id) const { return At(id).tier_wait_ms; }
 const PrefixMiss& Batch::miss(SequenceId id) const { return At(id).miss; }
 int Batch::num_preemptions(SequenceId id) const { return At(id).num_preemptions; }
 double Batch::admitted_ms(SequenceId id) const { return At(id).admitted_ms; }
@@ -401,6 +413,8 @@ void Batch::CheckInvariants(std::span<const BlockTables* const> others) const {
     add(*entry.tables);
   }
   for (const BlockTables* tables : others) add(*tables);
+  for (const BlockId block : cache_.HeldBlocks()) held.insert(block);
+  if (loads_ != nullptr) loads_->CheckInvariants();
   const int64_t used = cache_.usage().used_blocks;
   QUIRE_CHECK(static_cast<int64_t>(held.size()) == used, "tables name {} blocks, {} are used",
               held.size(), used);

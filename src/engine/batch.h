@@ -30,9 +30,11 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cached_tokens.h"
 #include "engine/scheduler.h"
 #include "engine/step_costs.h"
 #include "engine/step_plan.h"
+#include "engine/tier_loads.h"
 #include "kv/kv_cache.h"
 
 namespace quire {
@@ -40,6 +42,7 @@ namespace quire {
 struct SequenceSpec {
   std::vector<int32_t> tokens{};  // at least one
   Digest root{};                  // prefixes are shared within it
+  std::string salt{};             // that made the root
   int priority = 0;               // lower is more urgent
   double arrival_ms = 0;
   std::optional<double> deadline_ms{};
@@ -69,12 +72,22 @@ struct BatchCounters {
   int64_t forks = 0;
   int64_t expired = 0;
   int64_t shared_waits = 0;  // steps that a sequence waited for another to compute its prefix
+  // Of prompts and of what was preempted: tokens that came from each kind of tier.
+  std::array<int64_t, kNumTierKinds> tier_tokens{};
+  int64_t blocks_spilled = 0;  // of preempted sequences, given to tiers
+  int64_t takeovers = 0;       // of what came while their sequence ran
 };
 
 class Batch {
  public:
   Batch(KvCache& cache, const SchedulerOptions& options);
   ~Batch();
+
+  // Prefixes come from tiers too; outlives the batch.
+  void SetLoads(TierLoads* loads) { loads_ = loads; }
+  // With tiers, before each plan: asks them for what those that wait lack, takes in what has come,
+  // and lets those that run take it over.
+  void PumpLoads(double now_ms, TierDeadline now);
 
   // Into the queue.
   SequenceId Add(SequenceSpec spec);
@@ -102,6 +115,8 @@ class Batch {
 
   // Feeds the scheduler's measure of time.
   void ObserveStep(const StepPlan& plan, double duration_ms);
+  // What a prompt's tokens cost, measured; what loads from tiers are weighed against.
+  PrefillCost prefill_cost() const { return costs_.prefill(); }
 
   bool empty() const;
   int num_running() const;
@@ -113,6 +128,9 @@ class Batch {
   std::span<const BlockId> table(SequenceId id, int group) const;
   // Entries that were found rather than computed when it was first admitted.
   int cached_tokens(SequenceId id) const;
+  // The same by where they came from, and those that came while it ran.
+  const CachedTokens& cached_by_tier(SequenceId id) const;
+  double tier_wait_ms(SequenceId id) const;
   // Why not more were, then.
   const PrefixMiss& miss(SequenceId id) const;
   int num_preemptions(SequenceId id) const;
@@ -136,12 +154,17 @@ class Batch {
   void Dequeue(SequenceId id);
   void Preempt(SequenceId id);
   bool Admit(const PlanLine& line, double now_ms);
-  PrefixMiss MissOf(Entry& entry, int num_found) const;
+  PrefixMiss MissOf(SequenceId id, int num_found);
+  void TakeOver(SequenceId id);
+  bool HasQuotaFor(const Entry& entry, int num_tokens) const;
+  void CountSources(SequenceId id, int first_token, int end_token, bool is_first);
+  void EndLoad(SequenceId id);
   bool MayAdmit() const;
   std::vector<SequenceId> QueueCandidates(double now_ms) const;
   std::map<int, std::vector<bool>> TenantBlocks() const;
 
   KvCache& cache_;
+  TierLoads* loads_ = nullptr;  // none: keys and values stay in memory
   SchedulerOptions options_;
   StepCosts costs_;
   std::map<SequenceId, std::unique_ptr<Entry>> entries_;

@@ -15,6 +15,8 @@ namespace {
 constexpr int kPromptLogitsRows = 64;
 // Steps in a row in which nothing could be computed before a request is given up.
 constexpr int kMaxIdleSteps = 16;
+// That a step waits for tiers where there is nothing else to do.
+constexpr std::chrono::milliseconds kTierPause{1};
 
 // An answer's ids are worth their memory while the cache holds its entries: a few times the text
 // and ids of as many tokens as that has slots.
@@ -53,6 +55,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
     engine->answers_ = std::make_unique<AnswerIndex>(AnswerIndexBytes(engine->cache()));
   }
   engine->batch_ = std::make_unique<Batch>(engine->runner_->cache(), scheduler);
+  QUIRE_RETURN_IF_ERROR(engine->CreateTiers());
   QUIRE_ASSIGN_OR_RETURN(const int64_t max_pinned_blocks, engine->MaxPinnedBlocks());
   engine->pins_ = std::make_unique<PinSet>(max_pinned_blocks, engine->cache().layout().block_bytes);
   engine->scratch_.resize(engine->runner_->threads().num_threads());
@@ -125,6 +128,7 @@ Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
 
   SequenceSpec spec{.tokens = asked.prompt,
                     .root = state->root,
+                    .salt = asked.cache_salt,
                     .priority = asked.priority,
                     .arrival_ms = state->submitted_ms,
                     .reads_cache = asked.use_kv_cache && !asked.prompt_logprobs && !asked.embedding,
@@ -181,9 +185,12 @@ bool Engine::Step() {
   pins_->Expire(NowMs());
   if (requests_.empty()) return false;
   in_step_ = true;
+  if (loads_) batch_->PumpLoads(NowMs(), std::chrono::steady_clock::now());
   const StepPlan plan = batch_->Plan(NowMs());
   std::vector<StepItem> items = batch_->Begin(plan);
-  bool has_moved = !items.empty();
+  // Who waits, or finds no block, may be helped by what tiers hand back.
+  const bool awaits_tiers = items.empty() && loads_ && !loads_->is_idle();
+  bool has_moved = !items.empty() || awaits_tiers;
   for (const PlanLine& line : plan.lines) {
     if (line.action != PlanAction::kExpire) continue;
     has_moved = true;
@@ -221,8 +228,10 @@ bool Engine::Step() {
                      cache().usage().total_blocks));
     idle_steps_ = 0;
   }
+  if (awaits_tiers) tiers_->WaitForEvents(kTierPause);
   in_step_ = false;
   Deliver();
+  last_step_ms_ = NowMs();
   if (!requests_.empty()) return true;
   runner_->cache().ReturnIdleMemory();
   return false;
@@ -371,6 +380,8 @@ void Engine::NoteAdmission(RequestState& request) {
   const SequenceId leader = request.members[0];
   if (leader == 0 || batch_->admitted_ms(leader) < 0) return;
   request.result.cached_tokens = batch_->cached_tokens(leader);
+  request.result.cached_by_tier = batch_->cached_by_tier(leader);
+  request.result.tier_wait_ms = batch_->tier_wait_ms(leader);
   request.result.miss = batch_->miss(leader);
   request.result.queue_ms = batch_->admitted_ms(leader) - request.submitted_ms;
 }
@@ -387,6 +398,8 @@ void Engine::CountPrompt(const RequestState& request) {
   counters_.prompt_tokens += result.prompt_tokens;
   counters_.cached_tokens += result.cached_tokens;
   ++counters_.misses[static_cast<size_t>(result.miss.reason)];
+  counters_.tier_wait_ms += result.tier_wait_ms;
+  counters_.max_tier_wait_ms = std::max(counters_.max_tier_wait_ms, result.tier_wait_ms);
   if (result.miss.reason == MissReason::kNotRead) return;
   counters_.prefix_cache_queries += result.prompt_tokens;
   counters_.prefix_cache_hits += result.cached_tokens;

@@ -22,6 +22,7 @@
 #include "engine/model_runner.h"
 #include "engine/pins.h"
 #include "engine/request.h"
+#include "kv/tiers/tier_set.h"
 #include "sampling/sampler.h"
 
 namespace quire {
@@ -29,8 +30,23 @@ namespace quire {
 class PinSet;
 class RequestState;
 
+// Makes a tier once the model is known.
+using TierFactory =
+    std::function<Result<std::unique_ptr<Tier>>(std::shared_ptr<const RecordCodec> codec)>;
+
+struct TierOptions {
+  std::vector<TierFactory> factories{};  // nearest first; none = keys and values stay in memory
+  std::shared_ptr<const KeyRing> keys{};
+  bool encrypts = false;  // needs keys
+  TierSetOptions set{};
+  double max_wait_ms = 250;  // that a request waits for tiers, in all
+  double idle_ms = 1000;     // without a step, before what only memory holds is written
+  double flush_ms = 10'000;  // that the last writes may take at the end
+};
+
 struct EngineOptions {
   RunnerOptions runner{};
+  TierOptions tiers{};
   SchedulerOptions scheduler{};
   // Of the KV cache, that pins may hold together; at most what one whole context leaves.
   double max_pinned_fraction = .5;
@@ -64,7 +80,16 @@ struct EngineCounters {
   // up, and found), and all of them by why no more was found (MissReason).
   int64_t prefix_cache_queries = 0;
   int64_t prefix_cache_hits = 0;
-  std::array<int64_t, 5> misses{};
+  std::array<int64_t, kNumMissReasons> misses{};
+  // Prompt tokens that memory did not have and the tiers were asked for, and those that came from
+  // each kind of tier.
+  int64_t tier_queries = 0;
+  std::array<int64_t, kNumTierKinds> tier_hits{};
+  // By LoadChoice: what was done about prefixes that a tier had.
+  std::array<int64_t, 3> load_choices{};
+  double tier_wait_ms = 0;      // of all requests
+  double max_tier_wait_ms = 0;  // of one
+  int64_t preempted_blocks_spilled = 0;
 };
 
 class Engine {
@@ -94,8 +119,20 @@ class Engine {
   int64_t num_pinned_blocks() const;
 
   // Runs one step. False when there is nothing left to do; the memory of free blocks has then gone
-  // back to the system.
+  // back to the system. Where everybody waits for a tier, it waits a millisecond at most.
   bool Step();
+  // What there is to do for tiers while there are no requests: takes in what loads still bring, and
+  // writes what only memory holds, a little at a time. When it wants to be called again, in ms;
+  // nothing: not before the next request.
+  std::optional<double> RunIdle();
+  // Writes what only memory holds, for tiers.flush_ms at most. How many blocks are left unwritten.
+  int64_t FlushTiers();
+  // Their states and counts; empty without tiers.
+  std::vector<TierStatus> TierStatuses() const;
+  // How long a prefix of `tokens` memory and tiers have together, in whole blocks, as far as the
+  // tiers know without being asked. Extends the chain.
+  int StoredTokens(IdentityChain& chain, std::span<const int32_t> tokens) const;
+  PrefillCost prefill_cost() const { return batch_->prefill_cost(); }
   void RunUntilIdle() {
     while (Step()) {
     }
@@ -119,7 +156,7 @@ class Engine {
   // Requests that wait for their first step, and those that have had it.
   int num_waiting() const;
   int num_running() const;
-  const EngineCounters& counters() const { return counters_; }
+  EngineCounters counters() const;
 
   // Ends the process, saying what is wrong, when an invariant does not hold.
   void CheckInvariants() const;
@@ -136,6 +173,8 @@ class Engine {
   struct Draw;
 
   explicit Engine(const EngineOptions& options);
+  Status CreateTiers();
+  Status CalibratePrefill();
   double NowMs() const;
 
   std::vector<RowUse> WantedRows(std::span<const StepItem> items, std::vector<int>& wanted) const;
@@ -174,6 +213,10 @@ class Engine {
   EngineOptions options_;
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<Batch> batch_;
+  // Tiers go before the cache whose memory they write to.
+  std::unique_ptr<TierSet> tiers_;    // null without tiers
+  std::unique_ptr<TierLoads> loads_;  // null without tiers
+  double last_step_ms_ = 0;           // when the last request ended
   std::unique_ptr<PinSet> pins_;
   std::unique_ptr<AnswerIndex> answers_;  // null: an answer that comes back is tokenized anew
   EngineCounters counters_;

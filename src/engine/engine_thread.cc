@@ -43,8 +43,13 @@ bool EngineThread::Post(Task task) {
 }
 
 EngineStatus EngineThread::status() const {
-  const std::scoped_lock lock(mutex_);
-  return status_;
+  EngineStatus status;
+  {
+    const std::scoped_lock lock(mutex_);
+    status = status_;
+  }
+  status.tiers = engine_->TierStatuses();
+  return status;
 }
 
 std::vector<int32_t> EngineThread::EncodePrompt(std::span<const PromptPiece> pieces,
@@ -52,24 +57,29 @@ std::vector<int32_t> EngineThread::EncodePrompt(std::span<const PromptPiece> pie
   return engine_->EncodePrompt(pieces, salt);
 }
 
-bool EngineThread::TakeTasks(std::vector<Task>& tasks, bool may_wait) {
+bool EngineThread::TakeTasks(std::vector<Task>& tasks, std::optional<double> at_most_ms) {
   std::unique_lock lock(mutex_);
-  if (may_wait) wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+  const auto has_come = [this] { return stopping_ || !tasks_.empty(); };
+  if (!at_most_ms) {
+    wake_.wait(lock, has_come);
+  } else if (*at_most_ms > 0) {
+    wake_.wait_for(lock, std::chrono::duration<double, std::milli>(*at_most_ms), has_come);
+  }
   tasks.swap(tasks_);
   return stopping_;
 }
 
 void EngineThread::Loop() {
   NameThisThread("quire-engine");
+  bool is_idle = true;
   const auto end_of_turn = [this] {
     Publish();
     if (after_step_) after_step_();
   };
-  bool is_idle = true;
   bool is_stopping = false;
   std::vector<Task> tasks;
   while (!is_stopping) {
-    is_stopping = TakeTasks(tasks, /*may_wait=*/is_idle);
+    is_stopping = TakeTasks(tasks, is_idle ? engine_->RunIdle() : std::optional<double>(0));
     if (!tasks.empty()) {
       for (Task& task : tasks) task(*engine_);
       tasks.clear();
@@ -82,18 +92,20 @@ void EngineThread::Loop() {
   }
   engine_->AbortAll();
   end_of_turn();
+  engine_->FlushTiers();
 }
 
 void EngineThread::Publish() {
-  const EngineStatus status{.num_waiting = engine_->num_waiting(),
-                            .num_running = engine_->num_running(),
-                            .kv = engine_->cache().usage(),
-                            .num_pinned_blocks = engine_->num_pinned_blocks(),
-                            .kv_counters = engine_->cache().counters(),
-                            .counters = engine_->counters(),
-                            .batch_counters = engine_->batch().counters()};
+  EngineStatus status{.num_waiting = engine_->num_waiting(),
+                      .num_running = engine_->num_running(),
+                      .kv = engine_->cache().usage(),
+                      .num_pinned_blocks = engine_->num_pinned_blocks(),
+                      .kv_counters = engine_->cache().counters(),
+                      .counters = engine_->counters(),
+                      .batch_counters = engine_->batch().counters(),
+                      .prefill = engine_->prefill_cost()};
   const std::scoped_lock lock(mutex_);
-  status_ = status;
+  status_ = std::move(status);
 }
 
 }  // namespace quire

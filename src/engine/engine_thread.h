@@ -2,14 +2,15 @@
 //
 //   other threads --Post--> tasks --+
 //                                   v
-//   loop: run the tasks, in order; Engine::Step; publish the status; sleep when there is nothing to
-//         do, until a task comes
+//   loop: run the tasks, in order; Engine::Step; publish the status; when there is nothing to do,
+//         Engine::RunIdle and sleep, until a task comes
 //
 // Invariants:
 //   1. Tasks, hooks of requests and the after-step hook run on this thread alone, never at once.
 //   2. A task that was posted between Start and Stop runs; one posted after Stop does not, and Post
 //      says false.
-//   3. The status is as of the end of the last step or of the tasks before it.
+//   3. The status is as of the end of the last step or of the tasks before it; that of tiers, which
+//      have threads of their own, as of the call.
 //   4. The after-step hook runs after every step and after every batch of tasks, so after whatever
 //      can have called a request's hooks.
 #pragma once
@@ -18,12 +19,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "engine/engine.h"
+#include "plan/load_plan.h"
 
 namespace quire {
 
@@ -36,6 +39,8 @@ struct EngineStatus {
   KvCounters kv_counters{};
   EngineCounters counters{};
   BatchCounters batch_counters{};
+  std::vector<TierStatus> tiers{};
+  PrefillCost prefill{};  // measured; what loads are weighed against
 };
 
 class EngineThread {
@@ -51,8 +56,8 @@ class EngineThread {
   // Set before Start.
   void SetAfterStep(std::function<void()> after_step);
   void Start();
-  // Ends after the step under way; requests under way are aborted, so that each gets its on_finish.
-  // Any thread but the engine's.
+  // Ends after the step under way; requests under way are aborted, so that each gets its on_finish,
+  // and what only memory holds is written to the tiers. Any thread but the engine's.
   void Stop();
 
   // Runs `task` between two steps. Any thread. Tasks that are posted before Start wait for it.
@@ -71,8 +76,9 @@ class EngineThread {
 
  private:
   void Loop();
-  // The tasks that have come, waiting for one where `may_wait`. True once Stop has been called.
-  bool TakeTasks(std::vector<Task>& tasks, bool may_wait);
+  // The tasks that have come, waiting for one at most so long; nothing = for ever. True once Stop
+  // has been called.
+  bool TakeTasks(std::vector<Task>& tasks, std::optional<double> at_most_ms);
   void Publish();
 
   std::unique_ptr<Engine> engine_;

@@ -56,10 +56,11 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(const std::filesystem::
 
 Status ModelRunner::CreateCache(MemoryFit fit) {
   context_length_ = fit.context_length;
-  fingerprint_ = FingerprintOf({.weights = model_->digest(),
-                                .architecture = ArchitectureDigest(model_->config()),
-                                .layout = fit.layout.LayoutDigest(),
-                                .numerics_version = kNumericsVersion});
+  ingredients_ = {.weights = model_->digest(),
+                  .architecture = ArchitectureDigest(model_->config()),
+                  .layout = fit.layout.LayoutDigest(),
+                  .numerics_version = kNumericsVersion};
+  fingerprint_ = FingerprintOf(ingredients_);
   Result<std::unique_ptr<KvCache>> cache = KvCache::Create(std::move(fit.layout), fit.num_blocks);
   if (!cache.ok()) {
     return MakeError(cache.error().code,

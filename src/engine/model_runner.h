@@ -45,6 +45,8 @@ class ModelRunner {
   int hidden_width() const { return model_->config().d_model; }
   // Names the model as computed; kv/identity.h
   const Digest& fingerprint() const { return fingerprint_; }
+  // What it is made of.
+  const FingerprintInput& ingredients() const { return ingredients_; }
   std::chrono::nanoseconds load_duration() const { return load_duration_; }
 
   // Computes the items' tokens. `wanted_rows`, ascending, are indexes into the rows of all items in
@@ -67,6 +69,7 @@ class ModelRunner {
   std::unique_ptr<LoadedModel> model_;
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<Decoder> decoder_;
+  FingerprintInput ingredients_{};
   Digest fingerprint_{};
   int context_length_ = 0;
   int max_batched_tokens_ = 0;

@@ -1,5 +1,7 @@
 #include "engine/prefix_report.h"
 
+#include <algorithm>
+
 namespace quire {
 
 PrefixReport ReportPrefix(const Engine& engine, const Request& request) {
@@ -13,6 +15,8 @@ PrefixReport ReportPrefix(const Engine& engine, const Request& request) {
   const int most = static_cast<int>(request.prompt.size()) - 1;
   report.match = engine.cache().Match(chain, request.prompt, most);
   report.miss = engine.cache().Explain(chain, request.prompt, report.match.num_tokens);
+  report.tier_tokens =
+      std::max(0, engine.StoredTokens(chain, request.prompt) - report.match.num_tokens);
   return report;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/cached_tokens.h"
 #include "kv/prefix_miss.h"
 #include "sampling/log_probs.h"
 #include "sampling/parameters.h"
@@ -94,8 +95,10 @@ struct RequestResult {
   RequestId id = 0;
   Status status{};  // of a kError; of an embedding, whatever kept it from coming
   int prompt_tokens = 0;
-  int cached_tokens = 0;  // of the prompt: entries found in the cache; 0 <= cached < prompt
-  PrefixMiss miss{};      // why not more
+  int cached_tokens = 0;          // of the prompt: entries found in the cache; 0 <= cached < prompt
+  CachedTokens cached_by_tier{};  // the same, parted
+  PrefixMiss miss{};              // why not more
+  double tier_wait_ms = 0;        // that it could have run, and waited for a tier
   int num_preemptions = 0;
   // [prompt_tokens], the first empty; where asked for
   std::vector<std::optional<LogProbs>> prompt_log_probs{};

@@ -37,6 +37,8 @@ namespace {
 constexpr int kCautiousTokens = 32;
 // Rows that the kernels take at once.
 constexpr int kRowTile = 8;
+// A step's prefill while somebody waits for a tier.
+constexpr double kStepBesideWaitMs = 50;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -106,6 +108,17 @@ void StepPlanner::SetBudget() {
       prefill_limit_ = PlanReason::kTimeBudget;
     }
   }
+  // Whoever waits for a tier is looked after between steps: these are short meanwhile.
+  const bool someone_awaits =
+      std::ranges::any_of(state_.queue, [](const SequenceState& s) { return s.awaits_tier; });
+  if (someone_awaits && state_.costs.prefill_token_ms > 0) {
+    const double tokens = kStepBesideWaitMs / state_.costs.prefill_token_ms;
+    const int most = static_cast<int>(std::clamp<double>(tokens, 2 * kRowTile, 1 << 30));
+    if (most < prefill_left_) {
+      prefill_left_ = most;
+      prefill_limit_ = PlanReason::kTimeBudget;
+    }
+  }
   plan_.token_budget = prefill_left_;
 }
 
@@ -138,6 +151,10 @@ std::pair<int, PlanReason> StepPlanner::ChunkOf(const SequenceState& sequence, i
   if (sequence.max_chunk > 0 && sequence.max_chunk < num_tokens) {
     num_tokens = sequence.max_chunk;
     reason = PlanReason::kRowLimit;
+  }
+  if (sequence.is_loading && kChunkBesideLoad < num_tokens) {
+    num_tokens = kChunkBesideLoad;
+    reason = PlanReason::kTierLoad;
   }
   return {num_tokens, reason};
 }

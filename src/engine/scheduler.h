@@ -39,6 +39,10 @@ struct SchedulerOptions {
 // of a running answer stays within it.
 inline constexpr double kDefaultStepFactor = 2;
 
+// A sequence whose prefix is being loaded computes so many tokens at a time, and then takes over
+// what has come.
+inline constexpr int kChunkBesideLoad = 64;
+
 // Measured by the engine (engine/step_costs.h); 0 = not known yet.
 struct StepCostEstimate {
   double decode_step_ms = 0;    // a step of the decodes that run
@@ -57,6 +61,8 @@ struct SequenceState {
   double arrival_ms = 0;
   std::optional<double> deadline_ms{};
   int max_chunk = 0;               // of its tokens a step; 0 = no limit of its own
+  bool awaits_tier = false;        // queue: its prefix is being loaded, and worth waiting for
+  bool is_loading = false;         // its prefix is being loaded
   int64_t blocks_held = 0;         // running
   int64_t blocks_alone = 0;        // running: those that nobody else holds
   int64_t shared_tail_copies = 0;  // running: blocks that its next write copies first

@@ -24,6 +24,8 @@ std::string_view LimitOf(PlanReason reason) {
       return "blocks";
     case PlanReason::kTenantQuota:
       return "tenant's quota";
+    case PlanReason::kTierLoad:
+      return "beside its load";
     default:
       return "";
   }
@@ -71,6 +73,8 @@ std::string Waiting(const PlanLine& line) {
     case PlanReason::kSharedPrefix:
       return fmt::format("waits for s{}: {} in common", line.other,
                          Counted(line.common_tokens, "token"));
+    case PlanReason::kTierLoad:
+      return "waits: its prefix is being loaded";
     case PlanReason::kBehind:
       return fmt::format("waits behind s{}", line.other);
     case PlanReason::kNoSlot:

@@ -27,6 +27,7 @@ enum class PlanReason : uint8_t {
   kTenantQuota,   // wait, preempt: as kNoBlocks, of what its tenant's sequences may hold together
   kNoSlot,        // as many sequences run as may
   kSharedPrefix,  // another sequence is computing the same prefix
+  kTierLoad,      // its prefix is being loaded: it waits, or computes a little at a time
   kPriority,      // a more urgent sequence takes its place
   kBehind,        // one before it in the queue waits
   kDeadline,

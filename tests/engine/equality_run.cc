@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "sampling/log_probs.h"
 
@@ -24,11 +26,21 @@ LoadEvents EventsOf(const Engine& engine, const std::vector<LoadAnswer>& answers
                     .preemptions = batch.preemptions,
                     .forks = batch.forks,
                     .window_releases = kv.window_releases,
-                    .shared_waits = batch.shared_waits};
+                    .shared_waits = batch.shared_waits,
+                    .disk_tokens = batch.tier_tokens[static_cast<size_t>(TierKind::kDisk)],
+                    .remote_tokens = batch.tier_tokens[static_cast<size_t>(TierKind::kRemote)],
+                    .takeovers = batch.takeovers,
+                    .spilled_blocks = batch.blocks_spilled};
+  events.restored_tokens = events.disk_tokens + events.remote_tokens;
+  for (const TierStatus& tier : engine.TierStatuses()) {
+    for (const int64_t count : tier.counters.faults) events.faults += count;
+  }
   events.copies_on_write = std::max<int64_t>(
       0, kv.blocks_copied - kv.partial_hits * engine.cache().layout().num_groups());
   for (const LoadAnswer& answer : answers) {
     events.prefix_hits += answer.result.cached_tokens > 0;
+    events.restored_tokens -=
+        answer.result.cached_by_tier.disk + answer.result.cached_by_tier.remote;
     for (const Choice& choice : answer.result.choices) {
       events.aborts += choice.finish_reason == FinishReason::kAborted && !choice.tokens.empty();
     }
@@ -187,6 +199,7 @@ void ExpectPlausible(const LoadAnswer& answer) {
   EXPECT_EQ(result.prompt_tokens, std::ssize(answer.request.prompt));
   EXPECT_GE(result.cached_tokens, 0);
   EXPECT_LT(result.cached_tokens, result.prompt_tokens);
+  EXPECT_EQ(result.cached_by_tier.sum(), result.cached_tokens);
   if (answer.request.prompt_logprobs || answer.request.embedding || !answer.request.use_kv_cache) {
     EXPECT_EQ(result.cached_tokens, 0);
   }
@@ -247,15 +260,24 @@ void LoadEvents::Add(const LoadEvents& other) {
   window_releases += other.window_releases;
   shared_waits += other.shared_waits;
   aborts += other.aborts;
+  disk_tokens += other.disk_tokens;
+  remote_tokens += other.remote_tokens;
+  takeovers += other.takeovers;
+  spilled_blocks += other.spilled_blocks;
+  restored_tokens += other.restored_tokens;
+  faults += other.faults;
 }
 
 std::string ToString(const LoadEvents& events) {
   return fmt::format(
       "{} requests, {} prefix hits, {} partial-block hits, {} evictions, {} preemptions, {} forks, "
-      "{} copies on write, {} window releases, {} waits for a shared prefix, {} aborts",
+      "{} copies on write, {} window releases, {} waits for a shared prefix, {} aborts, {} tokens "
+      "from disk, {} from elsewhere ({} of them again after a preemption), {} takeovers, {} blocks "
+      "spilled, {} faults",
       events.requests, events.prefix_hits, events.partial_hits, events.evictions,
       events.preemptions, events.forks, events.copies_on_write, events.window_releases,
-      events.shared_waits, events.aborts);
+      events.shared_waits, events.aborts, events.disk_tokens, events.remote_tokens,
+      events.restored_tokens, events.takeovers, events.spilled_blocks, events.faults);
 }
 
 std::vector<LoadAnswer> RunLoad(const Load& load, LoadEvents* events) {
@@ -281,6 +303,13 @@ std::vector<LoadAnswer> RunLoad(const Load& load, LoadEvents* events) {
       break;
     }
   }
+  // What tiers still bring for requests that have ended comes back to the pool.
+  for (int i = 0; i < kMaxSteps && engine.cache().usage().used_blocks > 0; ++i) {
+    engine.RunIdle();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  engine.FlushTiers();
+  engine.CheckInvariants();
   std::vector<LoadAnswer> answers = clients.TakeAnswers();
   EXPECT_EQ(engine.cache().usage().used_blocks, 0);
   EXPECT_TRUE(engine.batch().empty());

@@ -30,6 +30,13 @@ struct LoadEvents {
   int64_t window_releases = 0;
   int64_t shared_waits = 0;
   int64_t aborts = 0;  // that cut an answer short
+  // With tiers.
+  int64_t disk_tokens = 0;  // that came from such a tier
+  int64_t remote_tokens = 0;
+  int64_t takeovers = 0;        // of blocks that came while their sequence ran
+  int64_t spilled_blocks = 0;   // of preempted sequences
+  int64_t restored_tokens = 0;  // of preempted sequences, from tiers
+  int64_t faults = 0;           // of loads
 
   void Add(const LoadEvents& other);
 };
