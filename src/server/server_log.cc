@@ -113,8 +113,7 @@ void AppendValue(const LogValue& value, bool as_json, std::string& line) {
   }
 }
 
-std::string JsonLine(LogLevel level, std::string_view event,
-                     std::initializer_list<LogField> fields) {
+std::string JsonLine(LogLevel level, std::string_view event, std::span<const LogField> fields) {
   std::string line = R"({"time":")";
   AppendTime(line);
   line += R"(","level":")";
@@ -131,8 +130,7 @@ std::string JsonLine(LogLevel level, std::string_view event,
   return line;
 }
 
-std::string TextLine(LogLevel level, std::string_view event,
-                     std::initializer_list<LogField> fields) {
+std::string TextLine(LogLevel level, std::string_view event, std::span<const LogField> fields) {
   std::string line;
   AppendTime(line);
   fmt::format_to(std::back_inserter(line), " {:<7} ", NameOf(level));
@@ -147,7 +145,7 @@ std::string TextLine(LogLevel level, std::string_view event,
   return line;
 }
 
-std::string LineOf(LogLevel level, std::string_view event, std::initializer_list<LogField> fields,
+std::string LineOf(LogLevel level, std::string_view event, std::span<const LogField> fields,
                    bool as_json) {
   return as_json ? JsonLine(level, event, fields) : TextLine(level, event, fields);
 }
@@ -167,7 +165,8 @@ class DescriptorSink : public spdlog::sinks::base_sink<spdlog::details::null_mut
     const size_t lost = queue_->overrun_counter();
     if (lost > lost_and_told_) {
       const auto count = static_cast<int64_t>(lost - lost_and_told_);
-      WriteWhole(LineOf(LogLevel::kWarning, "log_lines_lost", {{"count", count}}, as_json_));
+      const LogField field{"count", count};
+      WriteWhole(LineOf(LogLevel::kWarning, "log_lines_lost", {&field, 1}, as_json_));
       lost_and_told_ = lost;
     }
     WriteWhole({message.payload.data(), message.payload.size()});
@@ -235,8 +234,7 @@ ServerLog::ServerLog(const LogOptions& options)
     : sink_(std::make_unique<Sink>(options)), shows_text_(options.shows_text) {}
 ServerLog::~ServerLog() = default;
 
-void ServerLog::Write(LogLevel level, std::string_view event,
-                      std::initializer_list<LogField> fields) {
+void ServerLog::Write(LogLevel level, std::string_view event, std::span<const LogField> fields) {
   if (level < sink_->level || level == LogLevel::kOff) return;
   const std::string line = LineOf(level, event, fields, sink_->as_json);
   // Levels are settled here; spdlog is to pass every line on.

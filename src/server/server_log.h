@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,7 +45,10 @@ class ServerLog {
   ~ServerLog();
 
   // Write(LogLevel::kInfo, "request", {{"id", id}, {"status", int64_t{200}}});
-  void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields);
+  void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+    Write(level, event, std::span(fields.begin(), fields.size()));
+  }
+  void Write(LogLevel level, std::string_view event, std::span<const LogField> fields);
   bool shows_text() const { return shows_text_; }
 
  private:

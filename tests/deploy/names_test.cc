@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/metrics/server_metrics.h"
+#include "server/support/tier_rows.h"
 #include "support/exposition_reader.h"
 
 namespace quire {
@@ -30,7 +31,7 @@ std::string ReadFile(const std::string& name) {
 Exposition Sample() {
   ServerMetrics metrics({.model_name = "tiny", .context_length = 2048});
   metrics.CountRefusal(429);
-  Exposition exposition = ReadExposition(metrics.Render({}, {}));
+  Exposition exposition = ReadExposition(metrics.Render(testing::StatusWithTiers(), {}));
   EXPECT_EQ(exposition.fault, "");
   return exposition;
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "server/routes/completion_log.h"
 #include "server/support/serving_rig.h"
 
 namespace quire::testing {
@@ -254,6 +255,42 @@ TEST_F(CompletionTest, TheLogHasALineForEachRequestAndNoTextUnlessAsked) {
     }
     EXPECT_EQ(num_requests, 2);
   }
+}
+
+TEST_F(CompletionTest, TheLogTellsWhatTiersBroughtAndWhyNotMore) {
+  const auto file = directory_.path() / "log";
+  const int descriptor = ::open(file.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600);
+  ASSERT_GE(descriptor, 0);
+  Letters({.log = {.descriptor = descriptor}});
+  const Tenant tenant{.name = "a"};
+  PromptAnswer answer;
+  answer.result.cached_tokens = 90;
+  answer.result.cached_by_tier = {.memory = 20, .disk = 40, .remote = 30};
+  answer.result.tier_wait_ms = 12.5;
+  answer.result.miss = {.reason = MissReason::kTierDown,
+                        .tier = "remote",
+                        .detail = "connection refused",
+                        .down_for_ms = 3000};
+  RouteCall call;
+  call.caller = {.tenant = &tenant, .request_id = "r-1"};
+  const std::vector<PromptAnswer> answers = {answer, PromptAnswer()};
+  LogCompletion(rig_->context(), call, answers, {.status = 200});
+  LogCompletion(rig_->context(), call, {}, {.status = 499});
+  rig_->EndLog();
+  std::ifstream in(file);
+  std::string line;
+  ASSERT_TRUE(std::getline(in, line));
+  const auto entry = Json(line);
+  EXPECT_EQ(entry.at("cached_tokens"), 90);
+  EXPECT_EQ(entry.at("cached_from_disk"), 40);
+  EXPECT_EQ(entry.at("cached_from_remote"), 30);
+  EXPECT_EQ(entry.at("tier_wait_ms").to_number<double>(), 12.5);
+  EXPECT_EQ(entry.at("miss"), "the remote tier has been down for 3.0 s: connection refused");
+  ASSERT_TRUE(std::getline(in, line));
+  for (const char* name : {"cached_from_disk", "cached_from_remote", "tier_wait_ms", "miss"}) {
+    EXPECT_FALSE(Json(line).contains(name)) << name;
+  }
+  ::close(descriptor);
 }
 
 TEST_F(CompletionTest, ARequestThatHasANameGivesItToItsAnswer) {

@@ -8,8 +8,11 @@
 #include <set>
 #include <sstream>
 
+#include "server/openai/miss.h"
+#include "server/routes/cache_body.h"
 #include "server/routes/openapi_json.h"
 #include "server/routes_rig.h"
+#include "server/support/tier_rows.h"
 
 namespace quire {
 namespace {
@@ -241,6 +244,23 @@ TEST(OpenApi, DescribesTheAnswersThatCome) {
     EXPECT_EQ(FaultOf(json::parse(answer.body),
                       AnswerSchema(example.path, example.method, example.status)),
               "");
+  }
+}
+
+// What a server with tiers would answer.
+TEST(OpenApi, DescribesTiers) {
+  RoutesRig rig;
+  const auto cost =
+      KvCost::Make(rig.context().engine.model().config(), KvElementOf(KvType::kF16)).value();
+  const std::string body = CacheBody(testing::StatusWithTiers(), cost, 256);
+  EXPECT_EQ(FaultOf(json::parse(body), AnswerSchema("/quire/cache", "get", 200)), "") << body;
+  const json::object miss_schema{{"$ref", "#/components/schemas/Miss"}};
+  for (int idx = 0; idx < kNumMissReasons; ++idx) {
+    std::string miss;
+    JsonWriter writer(miss);
+    WriteMiss({.reason = static_cast<MissReason>(idx), .tier = "disk", .detail = "io"}, {},
+              rig.context().engine.model().tokenizer(), writer);
+    EXPECT_EQ(FaultOf(json::parse(miss), miss_schema), "") << miss;
   }
 }
 

@@ -184,6 +184,9 @@ TEST(QuirePlan, IsThatOfWhatRuns) {
   for (const auto& line : memory) sum += line.key() == "total_bytes" ? 0 : line.value().as_int64();
   EXPECT_EQ(sum, memory.at("total_bytes").as_int64());
   EXPECT_EQ(memory.at("kv_bytes"), plan.at("kv").at("bytes"));
+  EXPECT_EQ(plan.at("break_even").at("prefix_tokens"), json::array{256});
+  EXPECT_EQ(plan.at("break_even").at("prefix_bytes").at(0),
+            256 * plan.at("kv").at("bytes_per_token").as_int64());
 }
 
 class QuireExplain : public ::testing::Test {

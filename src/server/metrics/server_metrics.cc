@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <map>
 #include <mutex>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,6 +19,8 @@
 #include "base/utf8.h"
 #include "server/metrics/exposition.h"
 #include "server/metrics/process_usage.h"
+#include "server/metrics/tier_metrics.h"
+#include "server/openai/usage.h"
 
 namespace quire {
 namespace {
@@ -53,6 +59,9 @@ constexpr std::array kFinishReasons = {FinishReason::kStop, FinishReason::kLengt
                                        FinishReason::kError};
 constexpr std::array kMissReasons = {MissReason::kNeverSeen, MissReason::kDiffers,
                                      MissReason::kEvicted, MissReason::kNotRead};
+// Where there are tiers.
+constexpr std::array kTierMissReasons = {MissReason::kCheaperToCompute, MissReason::kTierFault,
+                                         MissReason::kTierDown, MissReason::kOtherModel};
 
 // The whole request's reason: the one of its choices that went furthest from a good end.
 FinishReason ReasonOf(const RequestResult& result) {
@@ -131,7 +140,9 @@ Labels CacheConfigLabels(const MetricsLabels& labels) {
 // The members are made in the order of their declaration, which is the order of the exposition.
 struct ServerMetrics::Families {
   explicit Families(const MetricsLabels& labels)
-      : exposed(CommonLabels(labels)), token_buckets(TokenBuckets(labels.context_length)) {
+      : exposed(CommonLabels(labels)),
+        token_buckets(TokenBuckets(labels.context_length)),
+        tiers(CommonLabels(labels)) {
     exposed
         .Add<Gauge>("vllm:cache_config_info", "Information of the LLMEngine CacheConfig",
                     CacheConfigLabels(labels))
@@ -144,14 +155,14 @@ struct ServerMetrics::Families {
       success[static_cast<size_t>(reason)] =
           &successes.Add({{"finished_reason", std::string(NameOf(reason))}});
     }
-    for (const MissReason reason : kMissReasons) {
-      miss[static_cast<size_t>(reason)] = &misses.Add({{"reason", std::string(NameOf(reason))}});
-    }
   }
 
   std::mutex render_mutex;  // of what a scrape sets
   Exposed exposed;
   const Buckets token_buckets;
+  TierMetrics tiers;
+  // Of ended requests, by where they came from: memory, disk, remote.
+  std::array<std::atomic<int64_t>, 3> cached_by_tier{};
 
   Gauge& running = exposed.AddGauge("vllm:num_requests_running",
                                     "Number of requests in model execution batches.");
@@ -164,6 +175,11 @@ struct ServerMetrics::Families {
                          "Prefix cache queries, in terms of number of queried tokens.");
   Counter& prefix_hits = exposed.AddCounter(
       "vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.");
+  Counter& external_queries =
+      exposed.AddCounter("vllm:external_prefix_cache_queries_total",
+                         "Tokens of prompts that memory did not have and tiers were asked for.");
+  Counter& external_hits = exposed.AddCounter("vllm:external_prefix_cache_hits_total",
+                                              "Tokens of prompts that came from tiers.");
   Counter& preemptions = exposed.AddCounter("vllm:num_preemptions_total",
                                             "Cumulative number of preemption from the engine.");
   Counter& prompt_tokens =
@@ -172,8 +188,7 @@ struct ServerMetrics::Families {
       "vllm:prompt_tokens_by_source_total", "Number of prompt tokens by source.");
   Counter& from_compute = by_source.Add({{"source", "local_compute"}});
   Counter& from_cache = by_source.Add({{"source", "local_cache_hit"}});
-  // Stays 0: dashboards subtract it.
-  Counter& from_elsewhere = by_source.Add({{"source", "external_kv_transfer"}});
+  Counter& from_tiers = by_source.Add({{"source", "external_kv_transfer"}});
   Counter& cached_tokens = exposed.AddCounter("vllm:prompt_tokens_cached_total",
                                               "Number of cached prompt tokens (local + external).");
   Counter& generation_tokens =
@@ -252,7 +267,6 @@ struct ServerMetrics::Families {
                                                 "Prefix hits that ended inside a KV block.");
   prometheus::Family<Counter>& misses = exposed.Add<Counter>(
       "quire_prefix_misses_total", "Requests whose prompt was not found whole, by reason.");
-  std::array<Counter*, kMissReasons.size() + 1> miss{};  // [MissReason]
 
   Counter& steps = exposed.AddCounter("quire_steps_total", "Steps of the engine.");
   Counter& computed_tokens =
@@ -316,10 +330,17 @@ void ServerMetrics::Families::TakeEngine(const EngineStatus& engine) {
   Follow(sampled_tokens, engine.counters.generated_tokens);
   Follow(prefix_queries, engine.counters.prefix_cache_queries);
   Follow(prefix_hits, engine.counters.prefix_cache_hits);
-  for (const MissReason reason : kMissReasons) {
-    const auto index = static_cast<size_t>(reason);
-    Follow(*miss[index], engine.counters.misses[index]);
-  }
+  Follow(external_queries, engine.counters.tier_queries);
+  const auto& tier_hits = engine.counters.tier_hits;
+  Follow(external_hits, std::accumulate(tier_hits.begin(), tier_hits.end(), int64_t{0}));
+  const auto follow_misses = [&](std::span<const MissReason> reasons) {
+    for (const MissReason reason : reasons) {
+      Follow(misses.Add({{"reason", std::string(NameOf(reason))}}),
+             engine.counters.misses[static_cast<size_t>(reason)]);
+    }
+  };
+  follow_misses(kMissReasons);
+  if (!engine.tiers.empty()) follow_misses(kTierMissReasons);
   Follow(preemptions, engine.batch_counters.preemptions);
   Follow(admissions, engine.batch_counters.admissions);
   Follow(shared_waits, engine.batch_counters.shared_waits);
@@ -364,7 +385,12 @@ void ServerMetrics::ObserveEnd(const RequestResult& result, const Request& reque
   const int computed = result.prompt_tokens - result.cached_tokens;
   to.prompt_tokens.Increment(result.prompt_tokens);
   to.from_compute.Increment(computed);
-  to.from_cache.Increment(result.cached_tokens);
+  const CachedTokens cached = PartedCachedTokens(result);
+  to.from_cache.Increment(cached.memory);
+  to.from_tiers.Increment(cached.disk + cached.remote);
+  to.cached_by_tier[0] += cached.memory;
+  to.cached_by_tier[1] += cached.disk;
+  to.cached_by_tier[2] += cached.remote;
   to.cached_tokens.Increment(result.cached_tokens);
   to.generation_tokens.Increment(result.completion_tokens());
   to.request_prompt_tokens.Observe(result.prompt_tokens);
@@ -392,7 +418,10 @@ std::string ServerMetrics::Render(const EngineStatus& engine, const HttpCounters
   families_->TakeEngine(engine);
   families_->TakeHttp(http);
   families_->TakeProcess();
-  return families_->exposed.Render();
+  std::string text = families_->exposed.Render();
+  const auto& cached = families_->cached_by_tier;
+  families_->tiers.Append(engine, {cached[0], cached[1], cached[2]}, text);
+  return text;
 }
 
 }  // namespace quire

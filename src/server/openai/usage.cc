@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/utf8.h"
+#include "server/openai/miss.h"
 #include "server/openai/response.h"
 
 namespace quire {
 namespace {
-
-// As many tokens as the cache tells of its own.
-constexpr size_t kMaxShownTokens = 16;
 
 // Thousandths of a millisecond are enough.
 double Rounded(double milliseconds) { return std::round(milliseconds * 1000) / 1000; }
@@ -21,41 +18,48 @@ double PrefillMs(const RequestResult& result) {
   return std::max(0.0, end - result.queue_ms);
 }
 
-void WriteTimes(double queue_ms, double prefill_ms, int64_t preemptions, std::string_view miss,
-                JsonWriter& json) {
+}  // namespace
+
+CachedTokens PartedCachedTokens(const RequestResult& result) {
+  const int cached = std::max(result.cached_tokens, 0);
+  CachedTokens parts;
+  parts.disk = std::clamp(result.cached_by_tier.disk, 0, cached);
+  parts.remote = std::clamp(result.cached_by_tier.remote, 0, cached - parts.disk);
+  parts.memory = cached - parts.disk - parts.remote;
+  return parts;
+}
+
+void UsageSum::Taken::Add(const Taken& other) {
+  queue_ms = std::max(queue_ms, other.queue_ms);
+  prefill_ms = std::max(prefill_ms, other.prefill_ms);
+  tier_wait_ms = std::max(tier_wait_ms, other.tier_wait_ms);
+  preemptions += other.preemptions;
+  cached.memory += other.cached.memory;
+  cached.disk += other.cached.disk;
+  cached.remote += other.cached.remote;
+  if (miss.empty()) miss = other.miss;
+}
+
+void UsageSum::Taken::Write(JsonWriter& json) const {
   json.Key("queue_ms");
   json.Number(Rounded(queue_ms));
   json.Key("prefill_ms");
   json.Number(Rounded(prefill_ms));
+  json.Key("tier_wait_ms");
+  json.Number(Rounded(tier_wait_ms));
   json.Key("preemptions");
   json.Int(preemptions);
+  json.Key("cached_by_tier");
+  json.BeginObject();
+  json.Key("memory");
+  json.Int(cached.memory);
+  json.Key("disk");
+  json.Int(cached.disk);
+  json.Key("remote");
+  json.Int(cached.remote);
+  json.EndObject();
   json.Key("miss");
   json.Raw(miss);
-}
-
-}  // namespace
-
-void WriteMiss(const PrefixMiss& miss, std::span<const int32_t> prompt, const Tokenizer& tokenizer,
-               JsonWriter& json) {
-  if (miss.reason == MissReason::kNone) return json.Null();
-  json.BeginObject();
-  json.Key("reason");
-  json.String(NameOf(miss.reason));
-  json.Key("position");
-  json.Int(miss.position);
-  const auto text = [&](std::string_view name, std::span<const int32_t> tokens) {
-    json.Key(name);
-    json.String(RepairUtf8(tokenizer.Decode(tokens, /*with_control=*/true)));
-  };
-  const size_t position = std::min(static_cast<size_t>(std::max(miss.position, 0)), prompt.size());
-  const std::span<const int32_t> rest = prompt.subspan(position);
-  text("prompt_text", rest.first(std::min(rest.size(), kMaxShownTokens)));
-  if (miss.reason == MissReason::kDiffers) text("cached_text", miss.cached_tokens);
-  if (miss.reason == MissReason::kEvicted) {
-    json.Key("evicted_ms_ago");
-    json.Number(Rounded(miss.evicted_ms_ago));
-  }
-  json.EndObject();
 }
 
 void UsageSum::Add(const PromptAnswer& answer, bool counts_answer, const Tokenizer& tokenizer) {
@@ -64,21 +68,21 @@ void UsageSum::Add(const PromptAnswer& answer, bool counts_answer, const Tokeniz
   cached_tokens_ += result.cached_tokens;
   if (counts_answer) completion_tokens_ += result.completion_tokens();
   if (!with_quire_) return;
-  const double prefill_ms = PrefillMs(result);
-  queue_ms_ = std::max(queue_ms_, result.queue_ms);
-  prefill_ms_ = std::max(prefill_ms_, prefill_ms);
-  preemptions_ += result.num_preemptions;
-  std::string miss;
-  JsonWriter miss_json(miss);
-  WriteMiss(result.miss, answer.prompt, tokenizer, miss_json);
+  Taken taken{.queue_ms = result.queue_ms,
+              .prefill_ms = PrefillMs(result),
+              .tier_wait_ms = result.tier_wait_ms,
+              .preemptions = result.num_preemptions,
+              .cached = PartedCachedTokens(result)};
+  JsonWriter miss(taken.miss);
+  WriteMiss(result.miss, answer.prompt, tokenizer, miss);
+  taken_.Add(taken);
   std::string prompt;
   JsonWriter json(prompt);
   json.BeginObject();
-  WriteTimes(result.queue_ms, prefill_ms, result.num_preemptions, miss, json);
+  taken.Write(json);
   json.Key("cached_tokens");
   json.Int(result.cached_tokens);
   json.EndObject();
-  misses_.push_back(std::move(miss));
   prompts_.push_back(std::move(prompt));
 }
 
@@ -98,7 +102,7 @@ void UsageSum::Write(JsonWriter& json) const {
   if (with_quire_ && !prompts_.empty()) {
     json.Key("quire");
     json.BeginObject();
-    WriteTimes(queue_ms_, prefill_ms_, preemptions_, misses_.front(), json);
+    taken_.Write(json);
     if (prompts_.size() > 1) {
       json.Key("prompts");
       json.BeginArray();

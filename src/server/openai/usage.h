@@ -3,13 +3,13 @@
 //   {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details":
 //    {"cached_tokens"}, "quire": {...}}
 //
-// `quire`, where asked for: queue_ms and prefill_ms (the longest of the body's prompts),
-// preemptions (of all), and miss: why more of the first prompt was not cached, null where all was
-// that can be. A body of several prompts has `prompts` beside them, one object each.
+// `quire`, where asked for: queue_ms, prefill_ms and tier_wait_ms (the longest of the body's
+// prompts), preemptions and cached_by_tier {"memory", "disk", "remote"} (of all; the latter sums up
+// to cached_tokens), and miss: why more of the first prompt was not cached (openai/miss.h), null
+// where all was that can be. A body of several prompts has `prompts` beside them, one object each.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +20,8 @@ namespace quire {
 
 struct PromptAnswer;
 
-// Why a prompt's prefix was not cached further, with the texts at that place: null where it was.
-//   {"reason", "position", "prompt_text", "cached_text" (differs), "evicted_ms_ago" (evicted)}
-void WriteMiss(const PrefixMiss& miss, std::span<const int32_t> prompt, const Tokenizer& tokenizer,
-               JsonWriter& json);
+// Where a prompt's cached tokens came from. They sum up to cached_tokens, whatever the tiers say.
+CachedTokens PartedCachedTokens(const RequestResult& result);
 
 class UsageSum {
  public:
@@ -34,14 +32,24 @@ class UsageSum {
   void Write(JsonWriter& json) const;
 
  private:
+  // What `quire` tells, of one prompt or of all.
+  struct Taken {
+    double queue_ms = 0;
+    double prefill_ms = 0;
+    double tier_wait_ms = 0;
+    int64_t preemptions = 0;
+    CachedTokens cached{};
+    std::string miss{};  // JSON
+
+    void Add(const Taken& other);
+    void Write(JsonWriter& json) const;
+  };
+
   bool with_quire_;
   int64_t prompt_tokens_ = 0;
   int64_t completion_tokens_ = 0;
   int64_t cached_tokens_ = 0;
-  double queue_ms_ = 0;
-  double prefill_ms_ = 0;
-  int64_t preemptions_ = 0;
-  std::vector<std::string> misses_;   // JSON, one a prompt
+  Taken taken_{};
   std::vector<std::string> prompts_;  // JSON, one a prompt
 };
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "server/openai/miss.h"
+#include "server/openai/usage.h"
 #include "text/stream_decoder.h"
 
 namespace quire {
@@ -22,7 +25,9 @@ void LogCompletion(const ServerContext& context, const RouteCall& call,
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t completion_tokens = 0;
+  CachedTokens by_tier;
   double queue_ms = 0;
+  double tier_wait_ms = 0;
   double first_token_ms = 0;
   std::string finish_reason;
   for (const PromptAnswer& answer : answers) {
@@ -30,6 +35,10 @@ void LogCompletion(const ServerContext& context, const RouteCall& call,
     prompt_tokens += result.prompt_tokens;
     cached_tokens += result.cached_tokens;
     completion_tokens += result.completion_tokens();
+    const CachedTokens parts = PartedCachedTokens(result);
+    by_tier.disk += parts.disk;
+    by_tier.remote += parts.remote;
+    tier_wait_ms = std::max(tier_wait_ms, result.tier_wait_ms);
     queue_ms = std::max(queue_ms, result.queue_ms);
     first_token_ms = std::max(first_token_ms, result.first_token_ms);
     if (finish_reason.empty() && !result.choices.empty()) {
@@ -37,18 +46,25 @@ void LogCompletion(const ServerContext& context, const RouteCall& call,
     }
   }
   if (end.is_error) finish_reason = NameOf(FinishReason::kError);
-  context.log.Write(LogLevel::kInfo, "request",
-                    {{"id", call.caller.request_id},
-                     {"tenant", call.caller.tenant->name},
-                     {"path", call.request.path},
-                     {"status", int64_t{end.status}},
-                     {"prompt_tokens", prompt_tokens},
-                     {"cached_tokens", cached_tokens},
-                     {"completion_tokens", completion_tokens},
-                     {"queue_ms", queue_ms},
-                     {"first_token_ms", first_token_ms},
-                     {"total_ms", end.total_ms},
-                     {"finish_reason", finish_reason}});
+  std::vector<LogField> fields = {{"id", call.caller.request_id},
+                                  {"tenant", call.caller.tenant->name},
+                                  {"path", call.request.path},
+                                  {"status", int64_t{end.status}},
+                                  {"prompt_tokens", prompt_tokens},
+                                  {"cached_tokens", cached_tokens},
+                                  {"completion_tokens", completion_tokens},
+                                  {"queue_ms", queue_ms},
+                                  {"first_token_ms", first_token_ms},
+                                  {"total_ms", end.total_ms},
+                                  {"finish_reason", finish_reason}};
+  // What there is nothing of is not told.
+  if (by_tier.disk > 0) fields.emplace_back("cached_from_disk", int64_t{by_tier.disk});
+  if (by_tier.remote > 0) fields.emplace_back("cached_from_remote", int64_t{by_tier.remote});
+  if (tier_wait_ms > 0) fields.emplace_back("tier_wait_ms", tier_wait_ms);
+  const std::string miss =
+      answers.empty() ? "" : MissText(answers.front().result.miss, MissReader::kOperator);
+  if (!miss.empty()) fields.emplace_back("miss", miss);
+  context.log.Write(LogLevel::kInfo, "request", fields);
   if (!context.log.shows_text()) return;
   const Tokenizer& tokenizer = context.engine.model().tokenizer();
   for (const PromptAnswer& answer : answers) {

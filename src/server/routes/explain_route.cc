@@ -3,7 +3,7 @@
 
 #include "engine/prefix_report.h"
 #include "server/openai/json_writer.h"
-#include "server/openai/usage.h"
+#include "server/openai/miss.h"
 #include "server/routes/completion_request.h"
 #include "server/routes/prompt_body.h"
 #include "server/routes/quire_routes.h"
@@ -39,8 +39,10 @@ std::string ExplanationBody(const ServerContext& context, const std::vector<Expl
     json.Int(num_tokens);
     json.Key("cached_tokens");
     json.Int(match.num_tokens);
+    json.Key("tier_tokens");
+    json.Int(explained.report.tier_tokens);
     json.Key("tokens_to_compute");
-    json.Int(num_tokens - match.num_tokens);
+    json.Int(num_tokens - match.num_tokens - explained.report.tier_tokens);
     json.Key("blocks_in_use");
     json.Int(match.blocks_used);
     json.Key("blocks_cached");

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "plan/memory_plan.h"
 #include "server/openai/json_writer.h"
+#include "server/routes/break_even_body.h"
 #include "server/routes/completion_request.h"
 #include "server/routes/quire_routes.h"
 
@@ -84,6 +85,7 @@ Result<std::string> PlanBody(const ServerContext& context, const RunningPlan& ru
                                             .num_sequences = running.max_sequences,
                                             .prefill_chunk = running.max_batched_tokens,
                                             .num_threads = running.num_threads}));
+  QUIRE_ASSIGN_OR_RETURN(const KvCost cost, KvCost::Make(shape.config, KvElementOf(layout.type)));
   const int64_t sequence_blocks =
       layout.PeakBlocks(context_length, std::min(running.max_batched_tokens, context_length));
   std::string body;
@@ -107,6 +109,8 @@ Result<std::string> PlanBody(const ServerContext& context, const RunningPlan& ru
   WriteKv(layout, running, sequence_blocks, json);
   WriteMemory(plan, static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
   WriteFits(layout, running, context_length, sequence_blocks, json);
+  json.Key("break_even");
+  WriteBreakEven(engine.status(), cost, context_length, json);
   json.EndObject();
   return body;
 }

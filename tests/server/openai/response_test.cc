@@ -237,11 +237,14 @@ TEST_F(OpenAiResponse, TellsWhatIsOursWhereAskedFor) {
     return Respond(body, {answer}).at("usage").at("quire");
   };
   EXPECT_EQ(quire(Chat(R"("quire":true)")), boost::json::parse(R"({
-      "queue_ms":2.5,"prefill_ms":7.5,"preemptions":3,
-      "miss":{"reason":"differs","position":1,"prompt_text":"ab","cached_text":"abab"}})"));
+      "queue_ms":2.5,"prefill_ms":7.5,"tier_wait_ms":0.0,"preemptions":3,
+      "cached_by_tier":{"memory":0,"disk":0,"remote":0},
+      "miss":{"reason":"differs","message":"what is cached goes on with other text at token 1",
+      "position":1,"prompt_text":"ab","cached_text":"abab"}})"));
   answer.result.miss = {.reason = MissReason::kEvicted, .position = 0, .evicted_ms_ago = 1500};
   EXPECT_EQ(quire(Chat(R"("quire":true)")).at("miss"), boost::json::parse(R"({
-      "reason":"evicted","position":0,"prompt_text":"<bos>ab","evicted_ms_ago":1500.0})"));
+      "reason":"evicted","message":"evicted 1.5 s ago","position":0,
+      "prompt_text":"<bos>ab","evicted_ms_ago":1500.0})"));
   answer.result.miss = {};
   EXPECT_TRUE(quire(Chat(R"("quire":true)")).at("miss").is_null());
   const auto usage = Respond(Chat(), {answer}).at("usage");
