@@ -53,13 +53,22 @@ boost::json::array LogProbsAsJson(const RequestResult& result, const Tokenizer& 
   return list;
 }
 
+// "1984 cached", or with tiers "1984 cached, 1984 of them from disk".
+std::string CachedText(const RequestResult& result) {
+  std::string text = fmt::format("{} cached", result.cached_tokens);
+  const CachedTokens& by_tier = result.cached_by_tier;
+  if (by_tier.disk > 0) text += fmt::format(", {} of them from disk", by_tier.disk);
+  if (by_tier.remote > 0) text += fmt::format(", {} of them from Redis", by_tier.remote);
+  return text;
+}
+
 }  // namespace
 
 std::string FormatStats(const RequestResult& result, const Engine& engine) {
   return fmt::format(
-      "{} prompt tokens ({} cached), first token {:.3f} s, prefill {:.1f} tok/s, {} tokens at "
+      "{} prompt tokens ({}), first token {:.3f} s, prefill {:.1f} tok/s, {} tokens at "
       "{:.1f} tok/s, KV {:.2f} MiB, {}",
-      result.prompt_tokens, result.cached_tokens, result.first_token_ms / 1000,
+      result.prompt_tokens, CachedText(result), result.first_token_ms / 1000,
       PrefillPerSecond(result), result.completion_tokens(), DecodePerSecond(result),
       static_cast<double>(EntryBytes(result, engine)) / (1 << 20),
       NameOf(result.choices[0].finish_reason));
@@ -83,7 +92,11 @@ std::string AnswerAsJson(const RequestResult& result, const Engine& engine) {
        {{"prompt_tokens", result.prompt_tokens},
         {"completion_tokens", choice.tokens.size()},
         {"total_tokens", static_cast<size_t>(result.prompt_tokens) + choice.tokens.size()},
-        {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}}},
+        {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}},
+        {"cached_by_tier",
+         {{"memory", result.cached_by_tier.memory},
+          {"disk", result.cached_by_tier.disk},
+          {"remote", result.cached_by_tier.remote}}}}},
       {"timings",
        {{"load_ms",
          std::chrono::duration<double, std::milli>(engine.runner().load_duration()).count()},

@@ -9,6 +9,7 @@
 
 #include "cli/batch_run.h"
 #include "cli/engine_flags.h"
+#include "cli/flush_tiers.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 #include "cli/progress.h"
@@ -162,6 +163,7 @@ Status RunBatch(BatchFlags& flags) {
   const BatchSummary& summary = run.summary();
   PrintSummary(summary, model, seconds);
   if (flags.json) PrintJson(summary, output_path, seconds);
+  FlushTiers(*engine);
   QUIRE_RETURN_IF_ERROR(status);
   if (summary.was_interrupted) {
     return MakeError(
@@ -183,6 +185,7 @@ void AddBatchVerb(CLI::App& app, int& exit_code) {
   flags->engine.max_sequences = kDefaultSequences;
   AddEngineFlags(*verb, flags->engine);
   AddBatchingFlags(*verb, flags->engine);
+  AddTierFlags(*verb, flags->engine.tiers.emplace());
   verb->add_option("FILE", flags->file, "the requests; - is standard input")->required();
   verb->add_option("-o,--output", flags->output,
                    "where the results go, a line each; what is there is not answered again "

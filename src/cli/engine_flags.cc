@@ -14,6 +14,10 @@ namespace quire {
 void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("MODEL", flags.model, "a GGUF file, or a name that `quire models` lists")
       ->required();
+  AddComputeFlags(app, flags);
+}
+
+void AddComputeFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("-t,--threads", flags.threads,
                  "threads that compute; 0 = all this process may use")
       ->check(CLI::Range(0, ThreadPool::kMaxThreads))
@@ -74,6 +78,9 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags) {
   }
   if (!flags.memory.empty()) {
     QUIRE_ASSIGN_OR_RETURN(options.runner.budget_bytes, ParseByteSize(flags.memory));
+  }
+  if (flags.tiers) {
+    QUIRE_ASSIGN_OR_RETURN(options.tiers, TierOptionsOf(*flags.tiers));
   }
   return options;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cli/tier_flags.h"
 #include "engine/engine.h"
 
 namespace CLI {
@@ -26,14 +28,17 @@ struct EngineFlags {
   int max_queue = 0;    // EngineOptions::max_queue
   bool no_pack_cache = false;
   bool no_sampled_ids = false;
+  std::optional<TierFlags> tiers{};  // of the verbs that have them
 };
 
 // Declares MODEL and the flags; `flags` outlives the parse.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
+// As above, without MODEL.
+void AddComputeFlags(CLI::App& app, EngineFlags& flags);
 // Declares those that only an engine for many requests needs.
 void AddBatchingFlags(CLI::App& app, EngineFlags& flags);
 
-// What the flags ask for. Fails for a size that is not one.
+// What the flags ask for. Fails for a size that is not one, and where TierOptionsOf does.
 Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags);
 
 // Finds the model and loads it, with progress on a terminal.

@@ -34,6 +34,7 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted; }
 void ClearInterrupt() { interrupted = false; }
+void EndAtNextInterrupt() { std::signal(SIGINT, SIG_DFL); }
 
 void CatchTermination() {
   ::sem_init(&termination, /*pshared=*/0, 0);

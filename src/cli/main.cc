@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   quire::AddExplainVerb(app, exit_code);
   quire::AddPerplexityVerb(app, exit_code);
   quire::AddPacksVerb(app, exit_code);
+  quire::AddCacheVerb(app, exit_code);
   quire::AddBenchVerb(app, exit_code);
   quire::AddPlanVerb(app, exit_code);
   const auto is_verb = [&](std::string_view word) {

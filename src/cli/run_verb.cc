@@ -8,6 +8,7 @@
 #include "cli/answer_report.h"
 #include "cli/chat_loop.h"
 #include "cli/engine_flags.h"
+#include "cli/flush_tiers.h"
 #include "cli/interrupt.h"
 #include "cli/sampling_flags.h"
 #include "cli/text_input.h"
@@ -83,8 +84,10 @@ Status Run(RunFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
   // Wrong parameters are told before a prompt is read.
   QUIRE_RETURN_IF_ERROR(request.sampling.Validate(engine->vocab_size()));
-  if (chat) return RunChat(*engine, request, flags.system);
-  return AnswerOnce(flags, request, *engine);
+  const Status status = chat ? RunChat(*engine, request, flags.system)  //
+                             : AnswerOnce(flags, request, *engine);
+  FlushTiers(*engine);
+  return status;
 }
 
 }  // namespace
@@ -94,6 +97,7 @@ void AddRunVerb(CLI::App& app, int& exit_code) {
       "run", "Chat with a model on a terminal, or answer one prompt (-p, -f or standard input)");
   auto flags = std::make_shared<RunFlags>();
   AddEngineFlags(*verb, flags->engine);
+  AddTierFlags(*verb, flags->engine.tiers.emplace());
   CLI::Option* prompt =
       verb->add_option("-p,--prompt", flags->prompt,
                        "the message to answer; standard output holds the answer alone");

@@ -12,6 +12,7 @@
 #include "cli/download/remote_model.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
+#include "cli/progress.h"
 #include "cli/serve_options.h"
 #include "cli/service_notice.h"
 #include "cli/verbs.h"
@@ -39,6 +40,9 @@ std::string DescribeLimits(const Engine& engine) {
 // What is settled before anything is listened on. A model that is elsewhere is brought later.
 Status Prepare(CLI::App& verb, ServeFlags& flags) {
   if (!flags.config.empty()) QUIRE_RETURN_IF_ERROR(ApplyConfigFile(verb, flags.config));
+  // Wrong limits and keys are told before a model is read.
+  QUIRE_ASSIGN_OR_RETURN([[maybe_unused]] const EngineOptions options,
+                         EngineOptionsOf(flags.engine));
   const std::string& model = flags.engine.model;
   if (model.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -58,6 +62,8 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   CatchTermination();
   QUIRE_RETURN_IF_ERROR(Prepare(verb, flags));
   QUIRE_ASSIGN_OR_RETURN(ServerOptions options, ServerOptionsOf(flags));
+  // Outlives the server, whose end writes what only memory holds.
+  ProgressLine writing;
   const bool is_open = !options.tenants.asks_for_key() && !IsLoopback(flags.host);
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(std::move(options)));
   if (is_open) {
@@ -75,6 +81,7 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   if (Interrupted()) return {};
   if (!engine.ok()) return engine.error();
   const std::string limits = DescribeLimits(**engine);
+  const bool has_tiers = !(*engine)->TierStatuses().empty();
   if (const auto chat = (*engine)->model().chat_template(); !chat.ok()) {
     server->log().Write(LogLevel::kWarning, "no_chat_template",
                         {{"reason", chat.error().message},
@@ -88,6 +95,7 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   WaitForInterrupt();
   NotifyServiceManager("STOPPING=1");
   server->Drain(std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000)));
+  if (has_tiers) writing.Show("writing blocks that only memory holds; a second signal leaves them");
   return {};
 }
 

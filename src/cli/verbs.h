@@ -20,6 +20,7 @@ void AddTokenizeVerb(CLI::App& app, int& exit_code);
 void AddExplainVerb(CLI::App& app, int& exit_code);
 void AddPerplexityVerb(CLI::App& app, int& exit_code);
 void AddPacksVerb(CLI::App& app, int& exit_code);
+void AddCacheVerb(CLI::App& app, int& exit_code);
 void AddBenchVerb(CLI::App& app, int& exit_code);
 void AddPlanVerb(CLI::App& app, int& exit_code);
 
