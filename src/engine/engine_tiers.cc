@@ -1,5 +1,7 @@
 // The engine's tiers: made, measured, written to when there is time.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "engine/engine.h"
 #include "engine/pin_set.h"
@@ -15,6 +17,7 @@ constexpr int kCalibrationTokens = 64;
 // Blocks offered at a time while idle: a request that comes meanwhile waits for these.
 constexpr int kBlocksAtATime = 16;
 constexpr double kSoonMs = 5;
+constexpr std::chrono::milliseconds kFlushPause{50};
 constexpr double kLaterMs = 1000;
 
 }  // namespace
@@ -89,19 +92,28 @@ std::optional<double> Engine::RunIdle() {
 int64_t Engine::FlushTiers() {
   if (!tiers_) return 0;
   KvCache& cache = runner_->cache();
-  const auto deadline =
-      std::chrono::steady_clock::now() +
-      std::chrono::microseconds(static_cast<int64_t>(options_.tiers.flush_ms * 1000));
-  while (cache.num_fresh() > 0 && std::chrono::steady_clock::now() < deadline) {
+  using Clock = std::chrono::steady_clock;
+  const auto flush_time = std::chrono::duration<double, std::milli>(options_.tiers.flush_ms);
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(flush_time);
+  while (cache.num_fresh() > 0 && Clock::now() < deadline && HasTierUp()) {
     if (tiers_->HasRoom()) {
       if (!cache.OfferFresh()) break;  // no tier takes it
-    } else {
-      (void)tiers_->Flush(
-          std::min(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
+      continue;
     }
+    const auto soon = std::min(deadline, Clock::now() + kFlushPause);
+    (void)tiers_->Flush(soon);
+    // Where a tier gives up at once there is no room still.
+    if (!tiers_->HasRoom()) std::this_thread::sleep_until(soon);
   }
   const Status flushed = tiers_->Flush(deadline);
   return flushed.ok() ? cache.num_fresh() : std::max<int64_t>(1, cache.num_fresh());
+}
+
+bool Engine::HasTierUp() const {
+  for (int idx = 0; idx < tiers_->num_tiers(); ++idx) {
+    if (tiers_->tier(idx).state().is_up) return true;
+  }
+  return false;
 }
 
 std::vector<TierStatus> Engine::TierStatuses() const {

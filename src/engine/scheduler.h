@@ -41,7 +41,7 @@ inline constexpr double kDefaultStepFactor = 2;
 
 // A sequence whose prefix is being loaded computes so many tokens at a time, and then takes over
 // what has come.
-inline constexpr int kChunkBesideLoad = 64;
+inline constexpr int kChunkBesideLoad = 32;
 
 // Measured by the engine (engine/step_costs.h); 0 = not known yet.
 struct StepCostEstimate {

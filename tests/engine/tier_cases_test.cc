@@ -102,7 +102,7 @@ TEST_F(TierCasesTest, PromptsThatEndWithABlockKeepTheirLastToken) {
 // Memory for two sessions, disk for all of them; each comes back among short strangers.
 TEST_F(TierCasesTest, SessionsThatWentToDiskComeBackAsTheirOwn) {
   constexpr int kSessions = 8;
-  constexpr int kLength = testing::kHasSanitizer ? 500 : 2000;
+  constexpr int kLength = 2000;
   const auto engine = Make(kLength / 16 * 2 + 20);
   const auto session = [&](int i) { return Counting(Repeated(i + 1, kLength), 2); };
   for (int i = 0; i < kSessions; ++i) RunOne(*engine, session(i));

@@ -29,10 +29,9 @@ TenantShelf RecordWrites::ShelfOf(const TenantTag& tenant, size_t record_bytes) 
 
 void RecordWrites::SendTouch(Exchange& exchange, const RecordName& name,
                              const std::optional<TenantTag>& tenant) {
+  exchange.Send({"STRLEN", space_->ValueKey(name)});
   if (space_->ttl_ms() > 0) {
     exchange.Send({"PEXPIRE", space_->ValueKey(name), std::to_string(space_->ttl_ms())});
-  } else {
-    exchange.Send({"STRLEN", space_->ValueKey(name)});
   }
   if (space_->options().tenant_max_bytes > 0 && tenant) {
     const TenantShelf shelf = ShelfOf(*tenant, 0);
@@ -48,7 +47,12 @@ RecordFault RecordWrites::ReadTouch(Exchange& exchange, const RecordName& name,
   if (reply.kind != RespReply::Kind::kInteger && !reply.IsError("WRONGTYPE")) {
     return exchange.Refuse(fmt::format("a touch was answered with: {}", Printable(reply.text)));
   }
-  *is_there = reply.kind == RespReply::Kind::kInteger && reply.integer > 0;
+  // Whatever is too short for a record is none.
+  *is_there = reply.kind == RespReply::Kind::kInteger &&
+              reply.integer >= static_cast<int64_t>(kRecordHeaderBytes);
+  if (space_->ttl_ms() > 0) {
+    if (const auto fault = exchange.Receive(&reply); fault != RecordFault::kNone) return fault;
+  }
   if (*is_there) {
     space_->held().Add(name, tenant, space_->now_ms());
   } else {

@@ -44,7 +44,11 @@ std::string RedisSpace::TenantKey(const TenantTag& tenant) const {
 }
 
 void RedisSpace::Count(RecordFault fault) {
-  if (fault == RecordFault::kNone) return;
+  // What is not there, and what nobody wants any more, is no fault.
+  if (fault == RecordFault::kNone || fault == RecordFault::kAbsent ||
+      fault == RecordFault::kCancelled) {
+    return;
+  }
   const std::lock_guard lock(mutex_);
   ++counters_.faults[static_cast<size_t>(fault)];
 }
