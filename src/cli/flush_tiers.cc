@@ -20,11 +20,19 @@ int64_t FlushTiers(Engine& engine) {
     if (num_blocks > 0) progress.Show(fmt::format("writing {} blocks", num_blocks));
     left = engine.FlushTiers();
   }
-  if (left == 0) return 0;
   std::string reason;
-  for (const TierStatus& tier : engine.TierStatuses()) {
-    if (!tier.state.is_up) reason += fmt::format("; {}: {}", tier.place, tier.state.reason);
+  const std::vector<TierStatus> after = engine.TierStatuses();
+  for (size_t i = 0; i < after.size(); ++i) {
+    const TierStatus& tier = after[i];
+    // Taken, and then refused by the tier: beyond its cap or quota.
+    const int64_t refused = tier.counters.stores_refused - before[i].counters.stores_refused;
+    if (refused > 0) reason += fmt::format("; {}: no room for {}", tier.place, refused);
+    left += refused;
+    if (!tier.state.reason.empty()) {
+      reason += fmt::format("; {}: {}", tier.place, tier.state.reason);
+    }
   }
+  if (left == 0) return 0;
   fmt::print(stderr, "quire: {} blocks of keys and values were not stored{}\n", left, reason);
   return left;
 }

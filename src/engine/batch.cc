@@ -69,13 +69,13 @@ SequenceId Batch::Fork(SequenceId parent_id) {
   auto child = std::make_unique<Entry>(parent.spec);
   child->tenant = parent.tenant;
   child->awaits_token = parent.awaits_token;
+  child->tier_wait_ms = parent.tier_wait_ms;
   ++counters_.forks;
   const bool runs = parent.tables && num_running() < options_.max_sequences;
   if (runs) {
     child->tables = cache_.Fork(*parent.tables);
     child->cached_tokens = parent.cached_tokens;
     child->cached_by_tier = parent.cached_by_tier;
-    child->tier_wait_ms = parent.tier_wait_ms;
     child->miss = parent.miss;
     child->admitted_ms = parent.admitted_ms;
   }

@@ -65,7 +65,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
 Engine::Engine(const EngineOptions& options)
     : options_(options), start_(std::chrono::steady_clock::now()) {}
 
-Engine::~Engine() = default;
+// Tier threads are done with the blocks that they write to before anybody gives these back.
+Engine::~Engine() {
+  if (tiers_) runner_->cache().SetOffer({});
+  tiers_.reset();
+}
 
 double Engine::NowMs() const {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)

@@ -175,7 +175,6 @@ class Engine {
   explicit Engine(const EngineOptions& options);
   Status CreateTiers();
   Status CalibratePrefill();
-  bool HasTierUp() const;
   double NowMs() const;
 
   std::vector<RowUse> WantedRows(std::span<const StepItem> items, std::vector<int>& wanted) const;

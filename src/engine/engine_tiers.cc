@@ -17,7 +17,7 @@ constexpr int kCalibrationTokens = 64;
 // Blocks offered at a time while idle: a request that comes meanwhile waits for these.
 constexpr int kBlocksAtATime = 16;
 constexpr double kSoonMs = 5;
-constexpr std::chrono::milliseconds kFlushPause{50};
+constexpr std::chrono::milliseconds kRoomPause{2};
 constexpr double kLaterMs = 1000;
 
 }  // namespace
@@ -80,7 +80,8 @@ std::optional<double> Engine::RunIdle() {
   KvCache& cache = runner_->cache();
   batch_->PumpLoads(NowMs(), std::chrono::steady_clock::now());
   if (!loads_->is_idle()) return kSoonMs;
-  if (cache.num_fresh() == 0) return std::nullopt;
+  if (cache.num_fresh() == 0 || !tiers_->MayStore()) return std::nullopt;
+  if (!tiers_->HasStorer()) return kLaterMs;
   const double idle_ms = NowMs() - last_step_ms_;
   if (idle_ms < options_.tiers.idle_ms) return options_.tiers.idle_ms - idle_ms;
   for (int i = 0; i < kBlocksAtATime && tiers_->HasRoom(); ++i) {
@@ -95,25 +96,16 @@ int64_t Engine::FlushTiers() {
   using Clock = std::chrono::steady_clock;
   const auto flush_time = std::chrono::duration<double, std::milli>(options_.tiers.flush_ms);
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(flush_time);
-  while (cache.num_fresh() > 0 && Clock::now() < deadline && HasTierUp()) {
-    if (tiers_->HasRoom()) {
-      if (!cache.OfferFresh()) break;  // no tier takes it
-      continue;
+  while (cache.num_fresh() > 0 && Clock::now() < deadline && tiers_->HasStorer()) {
+    if (!tiers_->HasRoom()) {
+      std::this_thread::sleep_for(kRoomPause);
+    } else if (!cache.OfferFresh()) {
+      break;  // no tier takes it
     }
-    const auto soon = std::min(deadline, Clock::now() + kFlushPause);
-    (void)tiers_->Flush(soon);
-    // Where a tier gives up at once there is no room still.
-    if (!tiers_->HasRoom()) std::this_thread::sleep_until(soon);
   }
   const Status flushed = tiers_->Flush(deadline);
-  return flushed.ok() ? cache.num_fresh() : std::max<int64_t>(1, cache.num_fresh());
-}
-
-bool Engine::HasTierUp() const {
-  for (int idx = 0; idx < tiers_->num_tiers(); ++idx) {
-    if (tiers_->tier(idx).state().is_up) return true;
-  }
-  return false;
+  const int64_t left = tiers_->MayStore() ? cache.num_fresh() : 0;
+  return flushed.ok() ? left : std::max<int64_t>(1, left);
 }
 
 std::vector<TierStatus> Engine::TierStatuses() const {

@@ -17,6 +17,12 @@ constexpr size_t kMostBatchBlocks = 64;
 constexpr size_t kFirstBatchBlocks = 8;  // while the speed is not known
 // A tier that is too slow is tried again with one block after so long: it may have become faster.
 constexpr double kTrialMs = 10'000;
+// A load that has brought nothing for so long makes its sequence compute in small chunks no more.
+constexpr double kNewsMs = 1000;
+// A tier that let a sequence wait in vain is not asked for so long.
+constexpr double kFirstRestMs = 1000;
+constexpr double kLongestRestMs = 60'000;
+constexpr double kLongestBatchMs = 2000;
 // A batch may take so many times what is expected.
 constexpr double kPatience = 4;
 
@@ -43,7 +49,7 @@ TierLoads::Load::Load(const PrefixWanted& wanted)
       waited_ms(wanted.waited_ms) {}
 
 TierLoads::TierLoads(TierSet& tiers, KvCache& cache, const TierLoadOptions& options)
-    : tiers_(tiers), cache_(cache), options_(options) {}
+    : tiers_(tiers), cache_(cache), options_(options), stalls_(tiers.num_tiers()) {}
 
 TierLoads::~TierLoads() = default;
 
@@ -126,6 +132,10 @@ void TierLoads::Decide(Load& load, const LoadMoment& moment) {
     const auto [entry, group] = load.asked[i];
     for (size_t tier = 0; tier < load.found.size(); ++tier) {
       if (!load.found[tier] || !(*load.found[tier])[i]) continue;
+      if (moment.now_ms < stalls_[tier].until_ms) {
+        load.stalled_tier = static_cast<int>(tier);
+        continue;
+      }
       load.sources[static_cast<size_t>(entry) * num_groups + group] =
           static_cast<BlockSource>(tier + 1);
       break;
@@ -147,6 +157,7 @@ void TierLoads::Decide(Load& load, const LoadMoment& moment) {
     }
   }
   load.phase = Phase::kLoading;
+  load.last_news_ms = moment.now_ms;
   if (!load.is_trial) HoldMemory(load, prefix);
   load.blocks_left = SpareBlocks(moment);
   MakeItems(load, prefix);
@@ -272,7 +283,9 @@ void TierLoads::Issue(Load& load, const LoadMoment& moment) {
     load.num_under_way += flight.num_open;
     const double expected_ms =
         tiers_.speed(tier).Ms(loads.size() * cache_.layout().block_bytes) * kPatience;
-    const TierDeadline deadline = After(moment.now, std::max(options_.max_wait_ms, expected_ms));
+    const TierDeadline deadline =
+        After(moment.now, std::clamp(expected_ms, options_.max_wait_ms,
+                                     std::max(options_.max_wait_ms, kLongestBatchMs)));
     flights_.emplace(tiers_.Load(tier, std::move(loads), deadline), std::move(flight));
   }
 }
@@ -288,6 +301,8 @@ void TierLoads::TakeLoaded(const TierEvent& event) {
   if (event.fault == RecordFault::kNone) {
     cache_.Publish(*piece.hold, piece.block);
     flight.has_brought = true;
+    stalls_[flight.tier] = {};
+    if (load != nullptr) load->last_news_ms = now_ms_;
   }
   // The tier gives, only not as fast as was thought: the block is asked for again.
   const bool is_late = event.fault == RecordFault::kTimeout && flight.has_brought;
@@ -341,11 +356,26 @@ void TierLoads::ReleaseHeld(Load& load) {
   load.held.clear();
 }
 
+// A tier that has brought nothing for as long as anybody may wait is left alone for a while.
+void TierLoads::CountWait(Load& load, double now_ms) {
+  last_held_ms_ = std::max(0.0, now_ms - load.held_since_ms);
+  load.waited_ms += last_held_ms_;
+  load.held_since_ms = -1;
+  if (load.phase != Phase::kLoading || Awaits(load.sequence)) return;
+  if (now_ms - load.last_news_ms < options_.max_wait_ms / 2) return;
+  for (const auto& [ticket, flight] : flights_) {
+    if (flight.sequence != load.sequence) continue;
+    Stall& stall = stalls_[flight.tier];
+    if (stall.rest_ms == 0) stall.since_ms = now_ms;
+    stall.rest_ms = std::clamp(2 * stall.rest_ms, kFirstRestMs, kLongestRestMs);
+    stall.until_ms = now_ms + stall.rest_ms;
+  }
+}
+
 void TierLoads::Pump(const LoadMoment& moment) {
+  now_ms_ = moment.now_ms;
   for (auto& [sequence, load] : loads_) {
-    if (load.held_since_ms < 0) continue;
-    load.waited_ms += std::max(0.0, moment.now_ms - load.held_since_ms);
-    load.held_since_ms = -1;
+    if (load.held_since_ms >= 0) CountWait(load, moment.now_ms);
   }
   for (const TierEvent& event : tiers_.TakeEvents()) {
     if (event.kind == TierEvent::Kind::kFound) {
@@ -386,7 +416,7 @@ bool TierLoads::Awaits(SequenceId sequence) const {
   const Load* load = Find(sequence);
   if (load == nullptr || load->phase == Phase::kDone) return false;
   if (load->phase == Phase::kLoading && load->decision.choice != LoadChoice::kLoad) return false;
-  return load->waited_ms < options_.max_wait_ms;
+  return load->waited_ms + last_held_ms_ <= options_.max_wait_ms;
 }
 
 double TierLoads::WaitedMs(SequenceId sequence) const {
@@ -417,7 +447,8 @@ void TierLoads::End(SequenceId sequence) {
 
 bool TierLoads::IsLoading(SequenceId sequence) const {
   const Load* load = Find(sequence);
-  return load != nullptr && load->phase == Phase::kLoading;
+  return load != nullptr && load->phase == Phase::kLoading && !load->is_trial &&
+         now_ms_ - load->last_news_ms < kNewsMs;
 }
 
 int TierLoads::EndToken(SequenceId sequence) const {
@@ -449,6 +480,13 @@ bool TierLoads::BeatsComputing(int num_tokens, const PrefillCost& prefill) const
 
 void TierLoads::Explain(SequenceId sequence, PrefixMiss& miss) const {
   const Load* load = Find(sequence);
+  if (load != nullptr && load->stalled_tier >= 0 && miss.reason != MissReason::kNone) {
+    miss.reason = MissReason::kTierDown;
+    miss.tier = NameOf(tiers_.tier(load->stalled_tier).kind());
+    miss.detail = "it lets loads wait in vain";
+    miss.down_for_ms = now_ms_ - stalls_[load->stalled_tier].since_ms;
+    return;
+  }
   if (load == nullptr || miss.reason == MissReason::kNone || miss.position >= load->end_token) {
     if (load == nullptr) return;
   } else if (load->fault != RecordFault::kNone && load->fault != RecordFault::kDown) {

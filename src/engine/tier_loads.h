@@ -124,7 +124,8 @@ class TierLoads {
     TierTicket find = 0;
 
     LoadDecision decision{};
-    bool is_trial = false;  // one block, for what it tells of the tier's speed
+    double last_news_ms = 0;  // when it was decided, or a block came
+    bool is_trial = false;    // one block, for what it tells of the tier's speed
     int end_token = 0;
     std::vector<Item> items{};  // in the order in which they are loaded
     int num_computed = 0;       // of one that runs
@@ -135,6 +136,7 @@ class TierLoads {
     std::vector<int8_t> tier_of_entry{};     // [entries] index; -1 = memory
     RecordFault fault = RecordFault::kNone;  // the first that was one
     int fault_tier = 0;
+    int stalled_tier = -1;  // that has some of it, and is left alone
   };
   // Blocks in a tier's hands.
   struct Flight {
@@ -165,6 +167,7 @@ class TierLoads {
   void Issue(Load& load, const LoadMoment& moment);
   int64_t SpareBlocks(const LoadMoment& moment) const;
   size_t BatchBlocks(int tier) const;
+  void CountWait(Load& load, double now_ms);
   void Settle(Load& load);
   static void ReleaseHeld(Load& load);
   void GiveUp(Load& load, int tier);
@@ -176,7 +179,16 @@ class TierLoads {
   std::map<TierTicket, SequenceId> asking_;
   std::map<TierTicket, Flight> flights_;
   std::set<Key> under_way_;  // keys of all flights' open pieces
-  double last_load_ms_ = 0;  // when a block was last asked for
+  double now_ms_ = 0;        // of the last pump
+  double last_held_ms_ = 0;  // how long a sequence was last held back at a time: a step
+  // Of tiers that let a sequence wait in vain: not asked until then, twice as long each time.
+  struct Stall {
+    double since_ms = 0;
+    double until_ms = 0;
+    double rest_ms = 0;
+  };
+  std::vector<Stall> stalls_;  // [tiers]
+  double last_load_ms_ = 0;    // when a block was last asked for
   TierLoadCounters counters_;
 };
 

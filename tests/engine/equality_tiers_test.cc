@@ -16,7 +16,9 @@
 #include "engine/engine_fixture.h"
 #include "engine/equality_run.h"
 #include "kv/tiers/disk/disk_tier.h"
+#include "kv/tiers/redis/redis_tier.h"
 #include "support/memory_tier.h"
+#include "support/redis_server.h"
 #include "support/rigs.h"
 #include "support/sanitizers.h"
 #include "support/scratch_directory.h"
@@ -44,9 +46,11 @@ int FromEnvironment(const char* name, int otherwise) {
 // The tiers of one load: what outlives an engine.
 class Tiers {
  public:
-  explicit Tiers(uint64_t seed) : seed_(seed) {}
+  // redis: null where there is no such program.
+  Tiers(uint64_t seed, const testing::RedisServer* redis) : seed_(seed), redis_(redis) {}
 
-  // The disk is a real one where the seed says so; beside it or alone stands something remote.
+  // The disk is a real one; beside it or alone stands something remote, a real server every other
+  // time.
   TierOptions Options() {
     TierOptions options{.max_wait_ms = seed_ % 5 == 0 ? 0.0 : 250.0, .idle_ms = 0};
     if (seed_ % 4 != 3) options.factories.push_back(Disk());
@@ -54,6 +58,8 @@ class Tiers {
     if (seed_ % 7 == 3) options.set.staging_bytes = 8192;
     return options;
   }
+
+  bool has_redis() const { return redis_ != nullptr && seed_ % 8 >= 4; }
 
   // In the last run, now and then: loads that fail, and bits that have flipped.
   void MakeFaults() {
@@ -71,6 +77,11 @@ class Tiers {
     };
   }
   TierFactory Remote() {
+    if (has_redis()) {
+      return [this](std::shared_ptr<const RecordCodec> codec) {
+        return OpenRedisTier(codec, {.url = redis_->url(), .trust_remote = true});
+      };
+    }
     return [this](std::shared_ptr<const RecordCodec> codec) -> Result<std::unique_ptr<Tier>> {
       return testing::OpenMemoryTier(codec, remote_,
                                      {.kind = TierKind::kRemote, .knows_all = false});
@@ -78,6 +89,7 @@ class Tiers {
   }
 
   uint64_t seed_;
+  const testing::RedisServer* redis_;
   ScratchDirectory directory_;
   std::shared_ptr<MemoryStore> remote_ = std::make_shared<MemoryStore>();
 };
@@ -92,6 +104,8 @@ class EqualityTiersTest : public ::testing::Test {
   }
 
   std::vector<LoadModel> models_;
+  std::unique_ptr<testing::RedisServer> redis_ =
+      testing::RedisServer::IsThere() ? std::make_unique<testing::RedisServer>() : nullptr;
 };
 
 TEST_F(EqualityTiersTest, EveryAnswerIsWhatItsRequestGetsAloneWhereverItsPrefixComesFrom) {
@@ -99,11 +113,13 @@ TEST_F(EqualityTiersTest, EveryAnswerIsWhatItsRequestGetsAloneWhereverItsPrefixC
   const int num_loads = only >= 0 ? 1 : FromEnvironment("QUIRE_EQUALITY_LOADS", kUsualLoads);
   LoadEvents cold;
   LoadEvents warm;
+  int64_t redis_tokens = 0;  // of the warm ones' remote tokens: from a real server
   for (int i = 0; i < num_loads; ++i) {
     const auto seed = static_cast<uint64_t>(only >= 0 ? only : i);
     Load load = testing::MakeLoad(seed, models_[seed % models_.size()],
                                   {.num_requests = 10, .with_reference_kernels = false});
-    Tiers tiers(seed);
+    Tiers tiers(seed, redis_.get());
+    if (redis_ != nullptr) redis_->Ask({"FLUSHALL"});
     for (int run = 0; run < 3; ++run) {
       load.options.tiers = tiers.Options();
       if (run == 2) {
@@ -111,18 +127,23 @@ TEST_F(EqualityTiersTest, EveryAnswerIsWhatItsRequestGetsAloneWhereverItsPrefixC
         tiers.MakeFaults();
       }
       SCOPED_TRACE(testing::Describe(load) + fmt::format(", run {}", run));
+      const int64_t remote_tokens = warm.remote_tokens;
       const std::vector<LoadAnswer> answers = testing::RunLoad(load, run == 0 ? &cold : &warm);
+      if (tiers.has_redis()) redis_tokens += warm.remote_tokens - remote_tokens;
       ASSERT_EQ(answers.size(), load.requests.size());
       testing::ExpectAnswersAsAlone(load, answers);
       ASSERT_FALSE(HasFailure());
     }
   }
+  fmt::print("{} tokens from a real Redis{}\n", redis_tokens,
+             redis_ == nullptr ? ", which is not on the PATH" : "");
   fmt::print("{} loads, cold: {}\n{} loads, restarted twice: {}\n", num_loads,
              testing::ToString(cold), num_loads, testing::ToString(warm));
   if (num_loads < kTellingLoads) return;
   EXPECT_GT(cold.spilled_blocks, 0);
   EXPECT_GT(warm.disk_tokens, 0);
-  EXPECT_GT(warm.remote_tokens, 0);
+  EXPECT_GT(warm.remote_tokens, redis_tokens);
+  EXPECT_EQ(redis_tokens > 0, redis_ != nullptr);
   EXPECT_GT(cold.restored_tokens + warm.restored_tokens, 0);
   EXPECT_GT(cold.takeovers + warm.takeovers, 0);
   EXPECT_GT(warm.faults, 0);

@@ -48,6 +48,13 @@ class ThreadedTierSet : public TierSet {
   void Wake() override { readers_.Wake(); }
 
   OfferOutcome Offer(const StoredBlock& block, std::span<const std::byte> payload) override;
+  bool HasStorer() const override {
+    const std::vector<bool> storing = Storing();
+    return std::ranges::find(storing, true) != storing.end();
+  }
+  bool MayStore() const override {
+    return std::ranges::find(is_read_only_, false) != is_read_only_.end();
+  }
   bool HasRoom() const override { return writers_.HasRoom(Storing()); }
   Status Flush(TierDeadline deadline) override;
   void Measure(TierDeadline deadline) override;

@@ -84,6 +84,9 @@ class TierSet {
 
   // To be stored in every tier that does not hold it. payload is copied before it returns.
   virtual OfferOutcome Offer(const StoredBlock& block, std::span<const std::byte> payload) = 0;
+  // Whether any tier takes blocks at this moment, and whether some may ever.
+  virtual bool HasStorer() const = 0;
+  virtual bool MayStore() const = 0;
   // Whether a further block finds room among the copies.
   virtual bool HasRoom() const = 0;
   // Waits until what was offered is stored or given up, and the tiers have flushed.

@@ -90,8 +90,9 @@ class DiskTier final : public Tier {
   Status Adopt(Result<DiskModel::Opened> opened);
   bool IsReady(double now_s);
   void Mend(SlotFiles::Condition condition);
-  std::optional<SlotTable::Found> Reserve(const IndexEntry& entry, StoreOutcome* outcome);
-  bool Grow();
+  std::optional<SlotTable::Found> Reserve(const std::shared_ptr<SlotFiles>& files,
+                                          const IndexEntry& entry, StoreOutcome* outcome);
+  bool Grow(const std::shared_ptr<SlotFiles>& files);
   int WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const IndexEntry& entry);
   int WriteProgress(size_t max);
   void Succeed();
@@ -444,14 +445,16 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
   codec_->Encode(block, payload, Packing::kNone, record_);
   entry.record_bytes = static_cast<uint32_t>(record_.size());
   StoreOutcome outcome = StoreOutcome::kNoRoom;
-  const auto slot = Reserve(entry, &outcome);
+  // A thread that reads may find meanwhile that they were deleted.
+  const auto files = this->files();
+  if (files == nullptr) return StoreOutcome::kFailed;
+  const auto slot = Reserve(files, entry, &outcome);
   if (!slot.has_value()) {
     const std::lock_guard lock(mutex_);
     ++counters_.stores_refused;
     return outcome;
   }
-  const auto files = this->files();
-  const int fault = files == nullptr ? EIO : WriteRecord(*files, *slot, entry);
+  const int fault = WriteRecord(*files, *slot, entry);
   if (fault != 0) {
     Fail("cannot be written", fault);
     return StoreOutcome::kFailed;
@@ -472,10 +475,12 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
 
 // A slot for the block: of its tenant's where that has used up its quota, else a free one, else one
 // of a longer file, else of what is worth least.
-std::optional<SlotTable::Found> DiskTier::Reserve(const IndexEntry& entry, StoreOutcome* outcome) {
+std::optional<SlotTable::Found> DiskTier::Reserve(const std::shared_ptr<SlotFiles>& files,
+                                                  const IndexEntry& entry, StoreOutcome* outcome) {
   if (options_.tenant_max_bytes > 0) {
-    const uint64_t quota = options_.tenant_max_bytes / files()->slot_bytes();
+    const uint64_t quota = options_.tenant_max_bytes / files->slot_bytes();
     const std::lock_guard lock(mutex_);
+    if (files != files_) return std::nullopt;
     if (static_cast<uint64_t>(table_.num_slots_of(entry.tenant)) >= quota) {
       *outcome = StoreOutcome::kQuota;
       const auto slot = table_.TakeWorst(entry, &entry.tenant);
@@ -485,10 +490,12 @@ std::optional<SlotTable::Found> DiskTier::Reserve(const IndexEntry& entry, Store
   }
   {
     const std::lock_guard lock(mutex_);
+    if (files != files_) return std::nullopt;
     if (const auto slot = table_.TakeFree()) return slot;
   }
-  const bool has_grown = Grow();
+  const bool has_grown = Grow(files);
   const std::lock_guard lock(mutex_);
+  if (files != files_) return std::nullopt;
   if (has_grown) return table_.TakeFree();
   const auto slot = table_.TakeWorst(entry, nullptr);
   counters_.evictions += slot.has_value() ? 1 : 0;
@@ -496,11 +503,10 @@ std::optional<SlotTable::Found> DiskTier::Reserve(const IndexEntry& entry, Store
 }
 
 // Whether there are more slots: where the cap leaves no room, in the place of other models' ones.
-bool DiskTier::Grow() {
+bool DiskTier::Grow(const std::shared_ptr<SlotFiles>& files) {
   const double now_s = Now();
   if (now_s < no_growth_until_s_ && now_s >= no_growth_until_s_ - kNoGrowthS) return false;
   no_growth_until_s_ = now_s + kNoGrowthS;
-  const auto files = this->files();
   const uint64_t slot_bytes = files->slot_bytes();
   const int64_t extent = model_.space().SlotsOfExtent(slot_bytes);
   const uint64_t least = slot_bytes + kIndexEntryBytes;

@@ -56,7 +56,9 @@ RespFault Introduce(const RedisUrl& url, RespConnection& connection, TierDeadlin
       return fault;
     }
     if (reply.kind != RespReply::Kind::kStatus) {
-      *reason = fmt::format("{} was refused: {}", command, Printable(reply.text));
+      // What follows the first word may repeat what was sent.
+      const std::string_view code = std::string_view(reply.text).substr(0, reply.text.find(' '));
+      *reason = fmt::format("{} was refused: {}", command, Printable(code));
       return RespFault::kLost;
     }
   }

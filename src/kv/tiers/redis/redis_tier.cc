@@ -10,6 +10,8 @@
 namespace quire {
 namespace {
 
+constexpr std::string_view kHidden = "***";
+
 class RedisTier final : public Tier {
  public:
   RedisTier(std::shared_ptr<const RecordCodec> codec, RedisUrl url, const RedisTierOptions& options)
@@ -80,6 +82,13 @@ void RedisTier::Try() {
 TierState RedisTier::state() const {
   TierState state = space_.state();
   if (state.reason.empty()) state.reason = writes_.refusal();
+  // Whatever a server repeats of what it was told.
+  const std::string& password = space_.link().url().password;
+  for (size_t at = 0; !password.empty(); at += kHidden.size()) {
+    at = state.reason.find(password, at);
+    if (at == std::string::npos) break;
+    state.reason.replace(at, password.size(), kHidden);
+  }
   return state;
 }
 
