@@ -1,7 +1,9 @@
 #include "cli/tier_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "kv/tiers/disk/disk_tier.h"
@@ -133,7 +135,13 @@ Result<TierOptions> TierOptionsOf(const TierFlags& flags) {
     return MakeError(ErrorCode::kInvalidArgument, "--kv-encrypt needs --kv-key-file");
   }
   if (!flags.disk.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(const DiskTierOptions disk, DiskOptionsOf(flags, tenant_max));
+    QUIRE_ASSIGN_OR_RETURN(DiskTierOptions disk, DiskOptionsOf(flags, tenant_max));
+    // What a position costs beside the first one: the engine learns it, the disk's threads ask.
+    const auto depth_share = std::make_shared<std::atomic<double>>(0);
+    options.on_prefill_cost = [depth_share](const PrefillCost& cost) {
+      if (cost.is_known()) *depth_share = cost.depth_ms / cost.token_ms;
+    };
+    disk.cost = [depth_share](int entry) { return 1 + *depth_share * entry * kBlockSlots; };
     options.factories.emplace_back([disk](std::shared_ptr<const RecordCodec> codec) {
       return OpenDiskTier(std::move(codec), disk);
     });

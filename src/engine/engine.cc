@@ -398,6 +398,7 @@ void Engine::NoteFirstToken(RequestState& request) {
 }
 
 void Engine::CountPrompt(const RequestState& request) {
+  TellPrefillCost();
   const RequestResult& result = request.result;
   counters_.prompt_tokens += result.prompt_tokens;
   counters_.cached_tokens += result.cached_tokens;

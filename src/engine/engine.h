@@ -39,6 +39,8 @@ struct TierOptions {
   std::shared_ptr<const KeyRing> keys{};
   bool encrypts = false;  // needs keys
   TierSetOptions set{};
+  // Told what computing costs, at the start and as it is learned: what stored blocks are worth.
+  std::function<void(const PrefillCost&)> on_prefill_cost{};
   double max_wait_ms = 250;  // that a request waits for tiers, in all
   double idle_ms = 1000;     // without a step, before what only memory holds is written
   double flush_ms = 10'000;  // that the last writes may take at the end
@@ -175,6 +177,7 @@ class Engine {
   explicit Engine(const EngineOptions& options);
   Status CreateTiers();
   Status CalibratePrefill();
+  void TellPrefillCost() const;
   double NowMs() const;
 
   std::vector<RowUse> WantedRows(std::span<const StepItem> items, std::vector<int>& wanted) const;

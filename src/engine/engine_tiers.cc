@@ -72,7 +72,12 @@ Status Engine::CalibratePrefill() {
       {.action = PlanAction::kPrefill, .num_tokens = num_tokens, .sequence_tokens = num_tokens});
   plan.num_tokens = num_tokens;
   batch_->ObserveStep(plan, NowMs() - start);
+  TellPrefillCost();
   return {};
+}
+
+void Engine::TellPrefillCost() const {
+  if (options_.tiers.on_prefill_cost) options_.tiers.on_prefill_cost(batch_->prefill_cost());
 }
 
 std::optional<double> Engine::RunIdle() {
