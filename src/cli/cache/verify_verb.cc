@@ -62,7 +62,9 @@ Status Verify(const StoreFlags& flags) {
   if (Interrupted()) return MakeError(ErrorCode::kInterrupted, "interrupted");
   if (faults.empty()) return {};
   return MakeError(ErrorCode::kCorrupt,
-                   "{} bad records; none of them is ever used, and `quire cache gc` removes them",
+                   "{} bad records; none of them is ever used, and `quire cache gc` removes those "
+                   "that are damaged, "
+                   "`quire cache rm` any",
                    faults.size());
 }
 

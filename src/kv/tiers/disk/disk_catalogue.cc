@@ -10,6 +10,7 @@
 
 #include "kv/tiers/disk/disk_directory.h"
 #include "kv/tiers/disk/disk_space.h"
+#include "kv/tiers/disk/disk_tier.h"
 #include "kv/tiers/disk/eviction_order.h"
 #include "kv/tiers/disk/slot_files.h"
 
@@ -275,10 +276,12 @@ Result<Catalogue::Model*> Catalogue::ModelFor(const RecordHead& head, uint64_t r
                               .ingredients = head.ingredients,
                               .type = head.type,
                               .slot_bytes = SlotBytesFor(longest)};
-  const DiskSpace space(ops_, max_bytes, 0);
+  const DiskSpace space(ops_, max_bytes, DiskTierOptions{}.min_free_bytes);
   if (space.Room(directory_, DiskSpace::Limit::kCapAndFree) <
       SlotFiles::BytesFor(1, header.slot_bytes)) {
-    return MakeError(ErrorCode::kResourceExhausted, "{}: {} bytes leave no room for a record",
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "{}: {} bytes, and 1 GiB that stays free on the file system, leave no "
+                     "room for a record",
                      directory_.path().string(), max_bytes);
   }
   SlotContents contents;
@@ -293,12 +296,14 @@ Result<int64_t> Catalogue::FreeSlot(Model& model, uint64_t max_bytes) {
     if (!model.entries[static_cast<size_t>(slot)].has_value()) return slot;
   }
   const uint64_t slot_bytes = model.files->slot_bytes();
-  const DiskSpace space(ops_, max_bytes, 0);
+  const DiskSpace space(ops_, max_bytes, DiskTierOptions{}.min_free_bytes);
   const uint64_t room = space.Room(directory_, DiskSpace::Limit::kCapAndFree);
   const int64_t added = std::min(space.SlotsOfExtent(slot_bytes),
                                  static_cast<int64_t>(room / (slot_bytes + kIndexEntryBytes)));
   if (added == 0) {
-    return MakeError(ErrorCode::kResourceExhausted, "{}: {} bytes leave no room for a record",
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "{}: {} bytes, and 1 GiB that stays free on the file system, leave no "
+                     "room for a record",
                      directory_.path().string(), max_bytes);
   }
   const int64_t slot = model.num_slots();

@@ -619,6 +619,8 @@ int DiskTier::WriteProgress(size_t max) {
 Status DiskTier::Flush(TierDeadline) {
   if (options_.read_only) return {};
   const std::lock_guard work(work_mutex_);
+  // Whoever has deleted LOCK may have let another writer in.
+  if (!model_.directory().HoldsLock()) return {};
   LookAtFiles();
   const auto files = this->files();
   if (files == nullptr) return {};

@@ -16,6 +16,8 @@ namespace {
 
 // Entries are read and written so many at once.
 constexpr int64_t kEntriesAtOnce = 8192;
+// A gibibyte of a file whose index is gone is looked through for a record.
+constexpr int kIdentifyProbes = 1 << 18;
 
 uint64_t IndexBytes(int64_t num_slots) {
   return kIndexHeaderBytes + static_cast<uint64_t>(num_slots) * kIndexEntryBytes;
@@ -243,16 +245,21 @@ std::optional<IndexHeader> SlotFiles::Identify(FileOps& ops, const DiskDirectory
   std::array<std::byte, kRecordHeaderBytes> bytes;
   const iovec part = PartOf(std::span<std::byte>(bytes));
   RecordHead head;
-  if (ReadFully(ops, slab->fd(), {&part, 1}, 0) != 0) return std::nullopt;
-  if (ReadHead(bytes, &head) != RecordFault::kNone) return std::nullopt;
-  const bool is_sane = head.fingerprint == fingerprint &&
-                       FingerprintOf(head.ingredients) == fingerprint &&
-                       head.payload_bytes < kMaxSlotBytes - kRecordHeaderBytes;
-  if (!is_sane) return std::nullopt;
-  return IndexHeader{.fingerprint = fingerprint,
-                     .ingredients = head.ingredients,
-                     .type = head.type,
-                     .slot_bytes = SlotBytesFor(kRecordHeaderBytes + head.payload_bytes)};
+  // The first slots may be free: slots begin at multiples of kSlotAlignment, whatever their size.
+  for (int probe = 0; probe < kIdentifyProbes; ++probe) {
+    const auto offset = static_cast<off_t>(probe) * static_cast<off_t>(kSlotAlignment);
+    if (ReadFully(ops, slab->fd(), {&part, 1}, offset) != 0) return std::nullopt;
+    if (ReadHead(bytes, &head) != RecordFault::kNone) continue;
+    const bool is_sane = head.fingerprint == fingerprint &&
+                         FingerprintOf(head.ingredients) == fingerprint &&
+                         head.payload_bytes < kMaxSlotBytes - kRecordHeaderBytes;
+    if (!is_sane) continue;
+    return IndexHeader{.fingerprint = fingerprint,
+                       .ingredients = head.ingredients,
+                       .type = head.type,
+                       .slot_bytes = SlotBytesFor(kRecordHeaderBytes + head.payload_bytes)};
+  }
+  return std::nullopt;
 }
 
 int SlotFiles::GiveUp(FileOps& ops, const DiskDirectory& directory, const Digest& fingerprint,

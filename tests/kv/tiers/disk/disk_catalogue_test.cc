@@ -84,6 +84,26 @@ TEST_F(DiskCatalogueTest, DoesWithoutAnIndex) {
   EXPECT_TRUE(std::filesystem::exists(store_.index()));
 }
 
+// The first slot is free and the index gone: the other records are no leftovers.
+TEST_F(DiskCatalogueTest, AStoreWhoseFirstSlotIsFreeOutlivesItsIndex) {
+  {
+    const auto catalogue = Open(CatalogueMode::kWrite);
+    for (const auto& record : catalogue->records()) {
+      if (record.fingerprint == model() && record.slot == 0) {
+        ASSERT_TRUE(catalogue->Remove({record}).ok());
+        break;
+      }
+    }
+  }
+  std::filesystem::remove(store_.index());
+  {
+    const auto catalogue = Open(CatalogueMode::kWrite);
+    ASSERT_TRUE(catalogue->Collect(nullptr, 0).ok());
+    EXPECT_EQ(catalogue->records().size(), 8u);
+  }
+  EXPECT_EQ(Open(CatalogueMode::kRead)->records().size(), 8u);
+}
+
 TEST_F(DiskCatalogueTest, VerifyNamesWhatIsHarmed) {
   auto catalogue = Open(CatalogueMode::kRead);
   const auto harmed = Pick(*catalogue, model(), 2);
