@@ -203,18 +203,19 @@ StepPlan Batch::Plan(double now_ms) const {
         groups.try_emplace(entry.spec.root, static_cast<int>(groups.size())).first->second;
     // A running one is found whether or not it looks; in the queue only one that looks may wait.
     const bool shares = entry.tables ? entry.spec.keeps_cache : entry.reads_cache();
-    return SequenceState{.id = id,
-                         .is_running = entry.tables.has_value(),
-                         .tokens = entry.spec.tokens,
-                         .num_computed = entry.num_computed(),
-                         .sharing_group = shares ? group : -1,
-                         .priority = entry.spec.priority,
-                         .arrival_ms = entry.spec.arrival_ms,
-                         .deadline_ms = entry.spec.deadline_ms,
-                         .max_chunk = entry.spec.max_chunk,
-                         .awaits_tier = loads_ != nullptr && loads_->Awaits(id),
-                         .is_loading = loads_ != nullptr && loads_->IsLoading(id),
-                         .tenant = entry.tenant};
+    return SequenceState{
+        .id = id,
+        .is_running = entry.tables.has_value(),
+        .tokens = entry.spec.tokens,
+        .num_computed = entry.num_computed(),
+        .sharing_group = shares ? group : -1,
+        .priority = entry.spec.priority,
+        .arrival_ms = entry.spec.arrival_ms,
+        .deadline_ms = entry.spec.deadline_ms,
+        .max_chunk = entry.spec.max_chunk,
+        .awaits_tier = loads_ != nullptr && loads_->Awaits(id),
+        .is_loading = loads_ != nullptr && loads_->IsLoading(id, entry.num_computed()),
+        .tenant = entry.tenant};
   };
   const std::map<int, std::vector<bool>> tenant_blocks = TenantBlocks();
   std::vector<TenantState> tenants;
@@ -251,6 +252,9 @@ StepPlan Batch::Plan(double now_ms) const {
                                     static_cast<int>(sequence.tokens.size()) - 1,
                                     is_limited ? &matched : nullptr);
       for (const BlockId block : matched) sequence.tenant_shares += held->second[block];
+    }
+    if (loads_ != nullptr) {
+      sequence.is_loading = loads_->IsLoading(id, sequence.match.num_tokens);
     }
     queue.push_back(sequence);
   }

@@ -35,7 +35,7 @@ void Batch::TakeOver(SequenceId id) {
   const int before = entry.num_computed();
   const int most = entry.num_tokens() - 1;  // the last token is computed in any case
   const bool wants_more =
-      entry.gap() > 1 && (loads_->IsLoading(id) || before < loads_->EndToken(id));
+      entry.gap() > 1 && (loads_->IsLoading(id, before) || before < loads_->EndToken(id));
   if (!wants_more) {
     EndLoad(id);
     return;

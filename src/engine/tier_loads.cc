@@ -445,10 +445,15 @@ void TierLoads::End(SequenceId sequence) {
   loads_.erase(found);
 }
 
-bool TierLoads::IsLoading(SequenceId sequence) const {
+bool TierLoads::IsLoading(SequenceId sequence, int num_tokens) const {
   const Load* load = Find(sequence);
-  return load != nullptr && load->phase == Phase::kLoading && !load->is_trial &&
-         now_ms_ - load->last_news_ms < kNewsMs;
+  if (load == nullptr || load->is_trial) return false;
+  if (load->phase == Phase::kLoading && now_ms_ - load->last_news_ms < kNewsMs) return true;
+  // Behind a block that did not come.
+  for (size_t entry = num_tokens / kBlockSlots + 1; entry < load->tier_of_entry.size(); ++entry) {
+    if (load->tier_of_entry[entry] >= 0) return true;
+  }
+  return false;
 }
 
 int TierLoads::EndToken(SequenceId sequence) const {
@@ -480,6 +485,12 @@ bool TierLoads::BeatsComputing(int num_tokens, const PrefillCost& prefill) const
 
 void TierLoads::Explain(SequenceId sequence, PrefixMiss& miss) const {
   const Load* load = Find(sequence);
+  // Tiers keep whole blocks: where they had them all, all was found that may be.
+  if (load != nullptr && !load->tier_of_entry.empty() && load->tier_of_entry.back() >= 0 &&
+      miss.position >= static_cast<int>(load->tokens.size())) {
+    miss.reason = MissReason::kNone;
+    return;
+  }
   if (load != nullptr && load->stalled_tier >= 0 && miss.reason != MissReason::kNone) {
     miss.reason = MissReason::kTierDown;
     miss.tier = NameOf(tiers_.tier(load->stalled_tier).kind());

@@ -81,7 +81,8 @@ class TierLoads {
   void End(SequenceId sequence);
 
   bool IsKnown(SequenceId sequence) const { return loads_.contains(sequence); }
-  bool IsLoading(SequenceId sequence) const;
+  // Whether there is, or will be, something to take over behind the first num_tokens.
+  bool IsLoading(SequenceId sequence, int num_tokens) const;
   // The first token behind all that tiers have of its prompt; 0 where that is not known.
   int EndToken(SequenceId sequence) const;
   // That it was held back, in all.

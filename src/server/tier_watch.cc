@@ -38,14 +38,16 @@ void TierWatch::Look(std::span<const TierStatus> tiers, Clock::time_point now) {
   const size_t count = std::min(tiers.size(), states_.size());
   for (size_t i = 0; i < count; ++i) {
     const TierStatus& tier = tiers[i];
-    if (tier.state.is_up != states_[i].is_up) TellChange(tier, states_[i].down_for_ms);
+    const bool is_up = Answers(tier);
+    if (is_up != states_[i].is_up) TellChange(tier, states_[i].down_for_ms);
     states_[i] = tier.state;
+    states_[i].is_up = is_up;
   }
 }
 
 void TierWatch::TellChange(const TierStatus& tier, double was_down_for_ms) {
   const std::string name(NameOf(tier.kind));
-  if (tier.state.is_up) {
+  if (Answers(tier)) {
     log_.Write(LogLevel::kInfo, "tier_up",
                {{"tier", name}, {"place", tier.place}, {"down_for_ms", was_down_for_ms}});
   } else {

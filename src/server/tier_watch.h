@@ -12,6 +12,12 @@
 
 namespace quire {
 
+// Whether the tier answers, as far as is known. A remote one whose rest is over counts as down
+// until a trial has come out well; a disk that only rests from writing is up.
+inline bool Answers(const TierStatus& tier) {
+  return tier.state.is_up && (tier.kind == TierKind::kDisk || tier.state.down_for_ms == 0);
+}
+
 class TierWatch {
  public:
   using Clock = std::chrono::steady_clock;

@@ -402,6 +402,15 @@ class CarryTest(CacheCase):
                                     store=self.second)["held"], exported["records"])
         self.assertEqual(len(self.cache("ls", store=self.second)["prefixes"]), 1)
 
+    def test_what_others_may_have_written_gets_no_seal(self):
+        self.run_once()
+        self.store.chmod(0o755)
+        refused = self.quire("cache", "export", self.file, "--all", "--kv-disk", self.store, code=2)
+        self.assertIn("chmod 700", refused.stderr)
+        keyed = self.quire("cache", "export", self.file, "--all", "--kv-disk", self.store,
+                           "--kv-key-file", self.key_file(), code=3)
+        self.assertIn("0 records", keyed.stdout)
+
     def test_a_sealed_file_needs_its_key(self):
         key = ["--kv-key-file", self.key_file()]
         cold = self.run_once(*key, "--kv-encrypt")

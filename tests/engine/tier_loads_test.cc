@@ -67,7 +67,7 @@ class TierLoadsTest : public ::testing::Test {
   }
   // Until nothing is on its way any more.
   void PumpToEnd(PrefillCost prefill = {.token_ms = 1}) {
-    while (loads_->IsLoading(kSequence) || !loads_->is_idle()) {
+    while (loads_->IsLoading(kSequence, kTokens) || !loads_->is_idle()) {
       tiers_->WaitForEvents(std::chrono::milliseconds(10));
       loads_->Pump(Moment(prefill));
       loads_->CheckInvariants();
@@ -250,7 +250,7 @@ TEST_F(TierLoadsTest, ATierThatIsTooSlowIsTriedNowAndThen) {
   Make({.latency_ms = 0, .bytes_per_ms = .1});
   Store(0, 20);
   Begin();
-  EXPECT_FALSE(loads_->IsLoading(kSequence));
+  EXPECT_FALSE(loads_->IsLoading(kSequence, kTokens));
   loads_->End(kSequence);
   // In truth it is fast; each trial is a block that says so.
   for (int trial = 1; trial <= TierSpeedMeter::kSamples; ++trial) {

@@ -17,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "kv/tiers/disk/disk_directory.h"
 #include "kv/tiers/record_file.h"
 #include "plan/byte_size.h"
 
@@ -88,12 +89,30 @@ Result<Records> RecordsToExport(DiskCatalogue& store, const ExportFlags& flags,
   return records;
 }
 
+// A directory that others may write to is taken as a server takes it.
+Result<SealDemand> DemandOf(const StoreFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const std::filesystem::path path, StoreDirectory(flags));
+  const auto directory =
+      DiskDirectory::Open(FileOps::System(), path, DiskDirectory::Missing::kFail);
+  // Where it cannot be opened, who opens the store says why.
+  if (!directory.ok() || directory->is_private() || flags.seal.trust_remote) {
+    return SealDemand::kNone;
+  }
+  if (!flags.seal.key_file.empty()) return SealDemand::kDemanded;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: others may enter this directory, so its records are not trusted; chmod 700 "
+                   "it, give --kv-key-file for sealed ones, or say --kv-trust-remote",
+                   path.string());
+}
+
 Status Export(const ExportFlags& flags) {
   if (!flags.has_prefix && !flags.all && flags.store.model.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "cache export: expected --model, --prefix or --all");
   }
   QUIRE_ASSIGN_OR_RETURN(const auto keys, KeysOf(flags.store.seal));
+  // A seal of ours says that we trust what is in it.
+  QUIRE_ASSIGN_OR_RETURN(const SealDemand demand, DemandOf(flags.store));
   QUIRE_ASSIGN_OR_RETURN(const auto store, OpenStore(flags.store, CatalogueMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const Records records, RecordsToExport(*store, flags, keys));
   QUIRE_ASSIGN_OR_RETURN(const auto writer, RecordFileWriter::Create(flags.file, keys));
@@ -106,7 +125,7 @@ Status Export(const ExportFlags& flags) {
     if (Interrupted()) return MakeError(ErrorCode::kInterrupted, "interrupted; no file was made");
     progress.Show(fmt::format("{} of {} records", i, records.size()));
     const auto bytes = store->Read(records[i]);
-    const RecordFault fault = bytes.ok() ? sealer.Seal(*bytes, Packing::kZstd, sealed)  //
+    const RecordFault fault = bytes.ok() ? sealer.Seal(*bytes, Packing::kZstd, sealed, demand)  //
                                          : RecordFault::kIo;
     if (fault == RecordFault::kUnknownKey) {
       return MakeError(ErrorCode::kInvalidArgument,
@@ -204,8 +223,10 @@ Status Import(const ImportFlags& flags) {
   QUIRE_RETURN_IF_ERROR(status);
   if (Interrupted()) return MakeError(ErrorCode::kInterrupted, "interrupted");
   if (num_bad == 0 && summary.is_whole) return {};
-  return MakeError(ErrorCode::kCorrupt, "{}: {}{} bad records were passed over", flags.file,
-                   summary.is_whole ? "" : "the file was cut off or changed; ", num_bad);
+  return MakeError(
+      ErrorCode::kCorrupt, "{}: {}{} bad records were passed over", flags.file,
+      summary.is_whole ? "" : "the file was cut off or changed, or has no seal of these keys; ",
+      num_bad);
 }
 
 }  // namespace

@@ -14,10 +14,10 @@ RecordSealer::RecordSealer(std::shared_ptr<const KeyRing> keys, bool encrypts)
     : keys_(std::move(keys)), encrypts_(encrypts) {}
 
 RecordFault RecordSealer::Seal(std::span<const std::byte> record, Packing packing,
-                               std::vector<std::byte>& sealed) {
+                               std::vector<std::byte>& sealed, SealDemand demand) {
   RecordHead head;
   if (const auto fault = ReadHead(record, &head); fault != RecordFault::kNone) return fault;
-  const auto fault = OpenRecord(record, keys_.get(), SealDemand::kNone, &block_, &payload_);
+  const auto fault = OpenRecord(record, keys_.get(), demand, &block_, &payload_);
   if (fault != RecordFault::kNone) return fault;
   StoredModel model{.fingerprint = head.fingerprint,
                     .ingredients = head.ingredients,

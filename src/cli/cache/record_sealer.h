@@ -18,7 +18,7 @@ class RecordSealer {
 
   // `sealed` becomes the record of the same block. Anything but kNone: what is wrong with `record`.
   RecordFault Seal(std::span<const std::byte> record, Packing packing,
-                   std::vector<std::byte>& sealed);
+                   std::vector<std::byte>& sealed, SealDemand demand = SealDemand::kNone);
 
  private:
   std::shared_ptr<const KeyRing> keys_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/metrics/exposition.h"
+#include "server/tier_watch.h"
 
 namespace quire {
 namespace {
@@ -172,7 +173,7 @@ void TierMetrics::Page::AddTiers(const std::vector<TierStatus>& tiers) {
   const auto label = [](TierKind kind) { return std::pair("tier", std::string(NameOf(kind))); };
   for (const auto& [kind, members] : kinds) {
     const bool is_up =
-        std::ranges::all_of(members, [](const TierStatus* tier) { return tier->state.is_up; });
+        std::ranges::all_of(members, [](const TierStatus* tier) { return Answers(*tier); });
     Add(MetricType::Gauge, "quire_tier_up", "Whether the tier is asked: 1, or 0 while it rests.",
         is_up ? 1 : 0, {label(kind)});
   }

@@ -6,6 +6,7 @@
 #include "plan/break_even.h"
 #include "server/openai/json_writer.h"
 #include "server/routes/quire_routes.h"
+#include "server/tier_watch.h"
 
 namespace quire {
 namespace {
@@ -133,8 +134,8 @@ void WriteTier(const TierStatus& tier, const PrefillCost& prefill, const KvCost&
   Text("place", tier.place, json);
   json.Key("read_only");
   json.Bool(tier.is_read_only);
-  Text("state", tier.state.is_up ? "up" : "down", json);
-  if (!tier.state.is_up) {
+  Text("state", Answers(tier) ? "up" : "down", json);
+  if (!Answers(tier)) {
     Text("reason", tier.state.reason, json);
     Milliseconds("down_for_ms", tier.state.down_for_ms, json);
   }
