@@ -92,6 +92,10 @@ void AddTierFlags(CLI::App& app, TierFlags& flags) {
       "--kv-disk", flags.disk,
       "a directory that keeps the keys and values that leave memory, and gives them back after a "
       "restart; made where it is not there (default: none)");
+  // As of a variable that is not set: to go on without a disk is not what was asked for.
+  disk->check([](const std::string& text) {
+    return text.empty() ? std::string("expected a directory, got nothing") : std::string();
+  });
   app.add_option("--kv-disk-max", flags.disk_max,
                  "bytes of all files in that directory at most, 1MiB to 1024TiB")
       ->needs(disk)

@@ -326,19 +326,16 @@ void TierLoads::TakeLoaded(const TierEvent& event) {
 
 // Nothing more is asked of that tier for this sequence.
 void TierLoads::GiveUp(Load& load, int tier) {
-  bool had_more = false;
   for (Item& item : load.items) {
     if (item.tier != tier || item.state == ItemState::kSettled ||
         item.state == ItemState::kUnderWay) {
       continue;
     }
     item.state = ItemState::kSettled;
-    had_more = true;
   }
   for (const auto& [ticket, flight] : flights_) {
     if (flight.sequence == load.sequence && flight.tier == tier) tiers_.Cancel(ticket);
   }
-  counters_.loads_cut_short += had_more ? 1 : 0;
 }
 
 void TierLoads::Settle(Load& load) {

@@ -42,7 +42,6 @@ struct TierLoadOptions {
 struct TierLoadCounters {
   int64_t tokens_asked = 0;          // that memory lacked
   std::array<int64_t, 3> choices{};  // by LoadChoice
-  int64_t loads_cut_short = 0;       // the time was up, or a tier failed
 };
 
 // A sequence whose prompt is looked for.

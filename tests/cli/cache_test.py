@@ -402,6 +402,10 @@ class CarryTest(CacheCase):
                                     store=self.second)["held"], exported["records"])
         self.assertEqual(len(self.cache("ls", store=self.second)["prefixes"]), 1)
 
+    def test_a_directory_without_a_name_is_refused(self):
+        refused = self.quire("run", TINY, "-p", "hi", "-n", "1", "--kv-disk", "", code=2)
+        self.assertIn("expected a directory", refused.stderr)
+
     def test_what_others_may_have_written_gets_no_seal(self):
         self.run_once()
         self.store.chmod(0o755)

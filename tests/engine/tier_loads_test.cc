@@ -74,6 +74,14 @@ class TierLoadsTest : public ::testing::Test {
       cache_->CheckInvariants();
     }
   }
+  // A sequence that could run waits as long as it is to, looked at after every so many ms.
+  void HoldBackInStepsOf(double step_ms) {
+    while (loads_->Awaits(kSequence)) {
+      loads_->HoldBack(kSequence, now_ms_);
+      now_ms_ += step_ms;
+      loads_->Pump(Moment());
+    }
+  }
   int Found() {
     IdentityChain chain(root_);
     return cache_->Match(chain, tokens_, kTokens - 1).num_tokens;
@@ -170,11 +178,7 @@ TEST_F(TierLoadsTest, ALongStepOfOthersIsPartOfTheWait) {
   Store(0, 20);
   store_->SetFaults({.loads_hang = true, .hang_passes_deadline = true});
   Begin();
-  while (loads_->Awaits(kSequence)) {
-    loads_->HoldBack(kSequence, now_ms_);
-    now_ms_ += 90;
-    loads_->Pump(Moment());
-  }
+  HoldBackInStepsOf(90);
   EXPECT_EQ(loads_->WaitedMs(kSequence), 180);
   store_->SetFaults({});
   PumpToEnd();
@@ -185,11 +189,7 @@ TEST_F(TierLoadsTest, ATierThatLetSomebodyWaitInVainIsLeftAloneForAWhile) {
   Store(0, 20);
   store_->SetFaults({.loads_hang = true, .hang_passes_deadline = true});
   Begin();
-  while (loads_->Awaits(kSequence)) {
-    loads_->HoldBack(kSequence, now_ms_);
-    now_ms_ += 10;
-    loads_->Pump(Moment());
-  }
+  HoldBackInStepsOf(10);
   const auto begin_next = [&](SequenceId sequence) {
     loads_->Begin({.sequence = sequence, .root = root_, .tokens = tokens_}, Moment());
     loads_->Pump(Moment());
