@@ -200,8 +200,10 @@ size_t RecordCodec::MaxRecordBytes() const {
          *std::max_element(model_.group_bytes.begin(), model_.group_bytes.end());
 }
 
-void RecordCodec::Encode(const StoredBlock& block, std::span<const std::byte> payload,
-                         Packing packing, std::vector<std::byte>& record) const {
+std::span<const std::byte> RecordCodec::Encode(const StoredBlock& block,
+                                               std::span<const std::byte> payload, Packing packing,
+                                               std::span<std::byte, kRecordHeaderBytes> header,
+                                               std::vector<std::byte>& made) const {
   QUIRE_CHECK(block.group >= 0 && static_cast<size_t>(block.group) < model_.group_bytes.size() &&
                   payload.size() == model_.group_bytes[block.group] && block.entry >= 0,
               "group {}, entry {}, {} bytes", block.group, block.entry, payload.size());
@@ -216,35 +218,45 @@ void RecordCodec::Encode(const StoredBlock& block, std::span<const std::byte> pa
                   .is_sealed = has_key(),
                   .is_encrypted = encrypts_,
                   .key = keys_ ? keys_->id() : KeyId{},
-                  .payload_bytes = payload.size(),
-                  .body_bytes = payload.size()};
-  record.resize(kRecordHeaderBytes + payload.size());
-  std::span<std::byte> body = std::span(record).subspan(kRecordHeaderBytes);
+                  .payload_bytes = payload.size()};
   if (packing == Packing::kZstd) {
-    if (const auto size = PackFrame(payload, body.first(payload.size() - 1))) {
+    made.resize(payload.size() - 1);
+    if (const auto size = PackFrame(payload, made)) {
       head.is_packed = true;
-      head.body_bytes = *size;
-      body = body.first(*size);
-      record.resize(kRecordHeaderBytes + *size);
+      made.resize(*size);
     }
   }
-  if (!head.is_packed) std::copy(payload.begin(), payload.end(), body.begin());
+  // What is encrypted is encrypted in place.
+  if (!head.is_packed && encrypts_) made.assign(payload.begin(), payload.end());
+  const std::span<const std::byte> body =
+      head.is_packed || encrypts_ ? std::span<const std::byte>(made) : payload;
+  head.body_bytes = body.size();
 
-  HeaderBytes header =
+  HeaderBytes bytes =
       MakeHeader(head, {.root = block.root, .parent = block.parent, .tokens = block.tokens});
   if (encrypts_) {
     const Nonce nonce = KeyRing::RandomNonce();
-    WriteNonce(header, nonce);
-    const std::span<std::byte> parts[] = {std::span(header).last<kHiddenBytes>(), body};
+    WriteNonce(bytes, nonce);
+    const std::span<std::byte> parts[] = {std::span(bytes).last<kHiddenBytes>(), made};
     std::array<uint8_t, KeyRing::kTagBytes> tag;
-    keys_->Encrypt(nonce, ClearPart(header), parts, tag);
-    WriteSeal(header, tag);
+    keys_->Encrypt(nonce, ClearPart(bytes), parts, tag);
+    WriteSeal(bytes, tag);
   } else if (keys_ != nullptr) {
-    const std::span<const std::byte> parts[] = {header, body};
-    WriteSeal(header, keys_->Mac(keys_->id(), parts));
+    const std::span<const std::byte> parts[] = {bytes, body};
+    WriteSeal(bytes, keys_->Mac(keys_->id(), parts));
   }
-  WriteChecksum(header, ChecksumOf(header, body));
-  std::copy(header.begin(), header.end(), record.begin());
+  WriteChecksum(bytes, ChecksumOf(bytes, body));
+  std::ranges::copy(bytes, header.begin());
+  return body;
+}
+
+void RecordCodec::Encode(const StoredBlock& block, std::span<const std::byte> payload,
+                         Packing packing, std::vector<std::byte>& record) const {
+  HeaderBytes header;
+  std::vector<std::byte> made;
+  const auto body = Encode(block, payload, packing, header, made);
+  record.assign(header.begin(), header.end());
+  record.insert(record.end(), body.begin(), body.end());
 }
 
 RecordFault RecordCodec::Decode(std::span<const std::byte, kRecordHeaderBytes> header,

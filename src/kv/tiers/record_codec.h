@@ -73,7 +73,13 @@ class RecordCodec {
   // Of a record without zstd, of the largest group; no record that Encode makes is longer.
   size_t MaxRecordBytes() const;
 
-  // `record` becomes the block's record. payload: [group_bytes of its group].
+  // The block's record: `header`, and the body that is returned. That is the payload itself, which
+  // is not copied, or else what `made` then holds. payload: [group_bytes of its group].
+  std::span<const std::byte> Encode(const StoredBlock& block, std::span<const std::byte> payload,
+                                    Packing packing,
+                                    std::span<std::byte, kRecordHeaderBytes> header,
+                                    std::vector<std::byte>& made) const;
+  // The same in one piece.
   void Encode(const StoredBlock& block, std::span<const std::byte> payload, Packing packing,
               std::vector<std::byte>& record) const;
 

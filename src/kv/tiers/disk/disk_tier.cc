@@ -104,7 +104,10 @@ class DiskTier final : public Tier {
 
   std::mutex work_mutex_;
   DiskModel model_;
-  std::vector<std::byte> record_;
+  // Of the record in hand: see RecordCodec::Encode.
+  std::array<std::byte, kRecordHeaderBytes> header_;
+  std::span<const std::byte> body_;
+  std::vector<std::byte> made_;
   double progress_written_s_ = 0;
   double no_growth_until_s_ = 0;
   double looked_s_ = -1;
@@ -442,8 +445,9 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
       return StoreOutcome::kHeld;
     }
   }
-  codec_->Encode(block, payload, Packing::kNone, record_);
-  entry.record_bytes = static_cast<uint32_t>(record_.size());
+  body_ = codec_->Encode(block, payload, Packing::kNone, header_, made_);
+  const size_t record_bytes = header_.size() + body_.size();
+  entry.record_bytes = static_cast<uint32_t>(record_bytes);
   StoreOutcome outcome = StoreOutcome::kNoRoom;
   // A thread that reads may find meanwhile that they were deleted.
   const auto files = this->files();
@@ -468,7 +472,7 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
   }
   const std::lock_guard lock(mutex_);
   ++counters_.blocks_stored;
-  counters_.bytes_stored += static_cast<int64_t>(record_.size());
+  counters_.bytes_stored += static_cast<int64_t>(record_bytes);
   counters_.store_ms += MsSince(start);
   return StoreOutcome::kStored;
 }
@@ -554,7 +558,7 @@ int DiskTier::WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const 
   int fault = is_listed ? files.WriteEntry(slot.slot, nullptr) : 0;
   if (fault == 0) {
     is_listed = false;
-    fault = files.Write(slot.slot, record_);
+    fault = files.Write(slot.slot, header_, body_);
   }
   if (fault == 0) {
     is_listed = true;

@@ -331,13 +331,17 @@ RecordFault SlotFiles::Read(int64_t slot, std::span<const iovec> parts) const {
 }
 
 int SlotFiles::Write(int64_t slot, std::span<const std::byte> record) {
+  return Write(slot, record, {});
+}
+
+int SlotFiles::Write(int64_t slot, std::span<const std::byte> header,
+                     std::span<const std::byte> body) {
   static constexpr std::array<std::byte, kSlotAlignment> kZeros{};
-  QUIRE_CHECK(record.size() <= slot_bytes(), "{} bytes in a slot of {}", record.size(),
-              slot_bytes());
+  const size_t size = header.size() + body.size();
+  QUIRE_CHECK(size <= slot_bytes(), "{} bytes in a slot of {}", size, slot_bytes());
   // To the end of its last page, so that the system need not read what was there.
-  const size_t over = record.size() % kSlotAlignment;
-  const size_t padding = over == 0 ? 0 : kSlotAlignment - over;
-  const std::array<iovec, 2> parts = {PartOf(record),
+  const size_t padding = (kSlotAlignment - size % kSlotAlignment) % kSlotAlignment;
+  const std::array<iovec, 3> parts = {PartOf(header), PartOf(body),
                                       PartOf(std::span<const std::byte>(kZeros).first(padding))};
   return WriteFully(ops_, slab_.fd(), parts, static_cast<uint64_t>(slot) * slot_bytes());
 }

@@ -70,6 +70,7 @@ class SlotFiles {
 
   // These give 0 or an errno.
   int Write(int64_t slot, std::span<const std::byte> record);
+  int Write(int64_t slot, std::span<const std::byte> header, std::span<const std::byte> body);
   int WriteEntry(int64_t slot, const IndexEntry* entry);  // null: the slot is free
   int NextGeneration();
   int Sync();
