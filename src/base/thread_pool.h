@@ -59,6 +59,29 @@ class ThreadPool {
     });
   }
 
+  // The same with pieces that shrink, from a part of a thread's share down to `grain`: the first
+  // are long, so that memory streams, and the last short, so that all threads end together.
+  template <typename Body>
+  void ParallelForShrinking(size_t count, size_t grain, const Body& body) {
+    if (count == 0) return;
+    if (num_threads() == 1 || count <= grain) {
+      body(0, count, 0);
+      return;
+    }
+    const size_t parts = 2 * static_cast<size_t>(num_threads());
+    std::atomic<size_t> next{0};
+    Run([&](int thread_idx) {
+      size_t begin = next.load(std::memory_order_relaxed);
+      while (begin < count) {
+        const size_t left = count - begin;
+        const size_t piece = left / parts > grain ? left / parts : grain < left ? grain : left;
+        if (!next.compare_exchange_weak(begin, begin + piece, std::memory_order_relaxed)) continue;
+        body(begin, begin + piece, thread_idx);
+        begin = next.load(std::memory_order_relaxed);
+      }
+    });
+  }
+
  private:
   using ErasedTask = void (*)(const void* object, int thread_idx);
 

@@ -95,9 +95,13 @@ enum class RopeStyle : uint8_t {
 struct KernelSet {
   std::string_view name;
 
-  // out <- rows [num_rows][num_cols], row_stride floats apart. Returns false if a value is NaN or
-  // infinite.
-  bool (*quantize_rows)(const float* rows, size_t row_stride, QuantizedRows* out);
+  // out <- the groups [begin, end) of rows [num_rows][num_cols], row_stride floats apart. Returns
+  // false if a value is NaN or infinite.
+  bool (*quantize_groups)(const float* rows, size_t row_stride, int begin, int end,
+                          const QuantizedRows& out);
+  bool quantize_rows(const float* rows, size_t row_stride, QuantizedRows* out) const {
+    return quantize_groups(rows, row_stride, 0, out->num_cols / kGroupColumns, *out);
+  }
 
   // Row blocks [row_block_begin, row_block_end) of the product, by the weights' format.
   void (*matmul)(const MatmulJob& job, int row_block_begin, int row_block_end);

@@ -15,6 +15,11 @@ namespace {
 
 // Rows that a thread takes at a time where rows are independent: one tile of the matmul kernels.
 constexpr int kRowGrain = kMaxTileRows;
+// Row blocks whose outputs are one group of the next product's columns.
+constexpr int kGroupBlocks = kGroupColumns / kPackRows;
+// Of the hidden rows of a feed-forward network, what stays in a core's second-level cache beside
+// the weights that stream through it.
+constexpr size_t kCachedHiddenBytes = size_t{256} << 10;
 
 // The part of quantised rows that starts at `first_row`, the start of a tile.
 QuantizedRows SliceOf(const QuantizedRows& all, int first_row, int num_rows) {
@@ -136,7 +141,8 @@ Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const Pa
       Product{&weights.query, weights.query_bias, workspace_.queries},
       Product{&weights.key, weights.key_bias, workspace_.keys},
       Product{&weights.value, weights.value_bias, workspace_.values}};
-  Multiply(products, before ? workspace_.normed : workspace_.x, num_rows_);
+  Multiply(products,
+           {.rows = before ? workspace_.normed : workspace_.x, .quantized = &workspace_.quantized});
 
   QUIRE_RETURN_IF_ERROR(StoreKeysAndValues(layer_idx, input, kv));
   const int attended_dim = layer.num_heads * layer.value_dim;
@@ -159,55 +165,79 @@ Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const Pa
                                  "the output of attention"));
   const std::array<Product, 1> output = {
       Product{&weights.attention_output, weights.attention_output_bias, workspace_.delta}};
-  Multiply(output, workspace_.attended, num_rows_);
+  Multiply(output, {.rows = workspace_.attended, .quantized = &workspace_.quantized});
   return AddToResidual(norm, weights.attention_post_norm, "the output of attention");
 }
 
 Status Decoder::FeedForwardHalf(int layer_idx) {
-  const int ffn_dim = config_.layers[layer_idx].ffn_dim;
   const LayerWeights& weights = weights_.layers[layer_idx];
   const Norm norm{weights.ffn_norm, weights.ffn_norm_bias};
   const bool before = config_.norm_placement != NormPlacement::kAfterResidual;
-  const float* rows = before ? workspace_.normed : workspace_.x;
-  float* hidden = workspace_.up;
-  if (config_.gated_ffn) {
-    const std::array<const PackedMatrix*, 2> consumers = {&weights.ffn_gate, &weights.ffn_up};
-    QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
-    const std::array<Product, 2> products = {Product{&weights.ffn_gate, nullptr, workspace_.gate},
-                                             Product{&weights.ffn_up, nullptr, workspace_.up}};
-    Multiply(products, rows, num_rows_);
-    hidden = workspace_.gate;
-  } else {
-    const std::array<const PackedMatrix*, 1> consumers = {&weights.ffn_up};
-    QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
-    const std::array<Product, 1> products = {
-        Product{&weights.ffn_up, weights.ffn_up_bias, workspace_.up}};
-    Multiply(products, rows, num_rows_);
-  }
+  const std::array<const PackedMatrix*, 2> consumers = {
+      &weights.ffn_up, config_.gated_ffn ? &weights.ffn_gate : &weights.ffn_up};
+  QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
+  QUIRE_RETURN_IF_ERROR(ComputeHidden(weights, {.rows = before ? workspace_.normed : workspace_.x,
+                                                .quantized = &workspace_.quantized}));
+  const std::array<Product, 1> down = {
+      Product{&weights.ffn_down, weights.ffn_down_bias, workspace_.delta}};
+  Multiply(down, {.rows = HiddenRows(), .quantized = &workspace_.quantized_hidden});
+  return AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
+}
 
-  pool_.ParallelFor(num_rows_, kRowGrain, [&](size_t begin, size_t end, int) {
-    for (size_t row = begin; row < end; ++row) {
-      float* gate = hidden + row * ffn_dim;
-      const float* up = workspace_.up + row * ffn_dim;
-      switch (config_.activation) {
-        case Activation::kSilu:
-          kernels_.silu_mul(gate, up, ffn_dim);
-          break;
-        case Activation::kGelu:
-          kernels_.gelu_mul(gate, up, ffn_dim);
-          break;
-        case Activation::kRelu:
-          kernels_.relu(gate, ffn_dim);
-          break;
+float* Decoder::HiddenRows() const { return config_.gated_ffn ? workspace_.gate : workspace_.up; }
+
+// A thread takes columns of the hidden rows from the products to the quantised values that the next
+// product reads, while they are in its cache and without a barrier in between.
+Status Decoder::ComputeHidden(const LayerWeights& weights, const Input& input) {
+  const int ffn_dim = weights.ffn_up.num_rows;
+  const MatmulJob up = JobOf({&weights.ffn_up, weights.ffn_up_bias, workspace_.up}, input);
+  const MatmulJob gate =
+      config_.gated_ffn ? JobOf({&weights.ffn_gate, nullptr, workspace_.gate}, input) : MatmulJob{};
+  const bool quantize = IsQuantized(weights.ffn_down.dtype);
+  QuantizedRows& quantized = workspace_.quantized_hidden;
+  quantized.num_rows = num_rows_;
+  quantized.num_cols = ffn_dim;
+  const size_t num_groups = (static_cast<size_t>(ffn_dim) + kGroupColumns - 1) / kGroupColumns;
+  const size_t group_bytes = static_cast<size_t>(num_rows_) * kGroupColumns * 2 * sizeof(float);
+  const size_t most = std::max<size_t>(1, kCachedHiddenBytes / group_bytes);
+  std::atomic<bool> finite{true};
+  pool_.ParallelForShrinking(num_groups, 1, [&](size_t begin, size_t end, int thread_idx) {
+    for (size_t group = begin; group < end; group += most) {
+      const int from = static_cast<int>(group);
+      const int to = static_cast<int>(std::min(end, group + most));
+      const int last_block = std::min(to * kGroupBlocks, weights.ffn_up.num_row_blocks());
+      MultiplyBlocks(up, weights.ffn_up_bias, from * kGroupBlocks, last_block, thread_idx);
+      if (config_.gated_ffn) {
+        MultiplyBlocks(gate, nullptr, from * kGroupBlocks, last_block, thread_idx);
+      }
+      Activate(from * kGroupColumns, std::min(to * kGroupColumns, ffn_dim), ffn_dim);
+      if (quantize && !kernels_.quantize_groups(HiddenRows(), ffn_dim, from, to, quantized)) {
+        finite = false;
       }
     }
   });
+  if (!finite) return NotFinite("the feed-forward network");
+  return {};
+}
 
-  QUIRE_RETURN_IF_ERROR(Quantize(hidden, ffn_dim, weights.ffn_down, "the feed-forward network"));
-  const std::array<Product, 1> down = {
-      Product{&weights.ffn_down, weights.ffn_down_bias, workspace_.delta}};
-  Multiply(down, hidden, num_rows_);
-  return AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
+// Columns [begin, end) of the hidden rows.
+void Decoder::Activate(int begin, int end, int ffn_dim) {
+  for (int row = 0; row < num_rows_; ++row) {
+    const size_t at = static_cast<size_t>(row) * ffn_dim + begin;
+    float* hidden = HiddenRows() + at;
+    const float* up = workspace_.up + at;
+    switch (config_.activation) {
+      case Activation::kSilu:
+        kernels_.silu_mul(hidden, up, end - begin);
+        break;
+      case Activation::kGelu:
+        kernels_.gelu_mul(hidden, up, end - begin);
+        break;
+      case Activation::kRelu:
+        kernels_.relu(hidden, end - begin);
+        break;
+    }
+  }
 }
 
 bool Decoder::FinishRow(int row, float* out) const {
@@ -245,7 +275,7 @@ Status Decoder::OutputLogits(const ForwardInput& input, std::span<float> logits)
       Quantize(workspace_.normed, d_model, weights_.output, "the input of the output layer"));
   const std::array<Product, 1> products = {
       Product{&weights_.output, weights_.output_bias, logits.data()}};
-  Multiply(products, workspace_.normed, num_rows_);
+  Multiply(products, {.rows = workspace_.normed, .quantized = &workspace_.quantized});
   return {};
 }
 
@@ -375,44 +405,46 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
                    layer_idx, NameOf(kv.type), WiderTypes(kv.type));
 }
 
-void Decoder::Multiply(std::span<const Product> products, const float* rows, int num_rows) {
+void Decoder::Multiply(std::span<const Product> products, const Input& input) {
   std::array<MatmulJob, 3> jobs;
   std::array<size_t, 4> first_block{};  // of each product in the joint count of row blocks
   QUIRE_CHECK(products.size() <= jobs.size());
   for (size_t i = 0; i < products.size(); ++i) {
-    const PackedMatrix& matrix = *products[i].weights;
-    jobs[i] = {.weights = &matrix,
-               .quantized = &workspace_.quantized,
-               .rows = rows,
-               .row_stride = static_cast<size_t>(matrix.num_cols),
-               .num_rows = num_rows,
-               .out = products[i].out,
-               .out_stride = static_cast<size_t>(matrix.num_rows)};
-    first_block[i + 1] = first_block[i] + matrix.num_row_blocks();
+    jobs[i] = JobOf(products[i], input);
+    first_block[i + 1] = first_block[i] + products[i].weights->num_row_blocks();
   }
-  const size_t num_blocks = first_block[products.size()];
-  // Pieces small enough to even out threads of different speed, large enough to stream.
-  const size_t grain =
-      std::max<size_t>(1, num_blocks / (static_cast<size_t>(pool_.num_threads()) * 8));
-  pool_.ParallelFor(num_blocks, grain, [&](size_t begin, size_t end, int thread_idx) {
-    for (size_t i = 0; i < products.size(); ++i) {
-      const size_t from = std::max(begin, first_block[i]);
-      const size_t to = std::min(end, first_block[i + 1]);
-      if (from >= to) continue;
-      MatmulJob job = jobs[i];
-      job.scratch = workspace_.matmul_scratch[thread_idx];
-      const int first = static_cast<int>(from - first_block[i]);
-      const int last = static_cast<int>(to - first_block[i]);
-      kernels_.matmul(job, first, last);
-      if (products[i].bias == nullptr) continue;
-      const int column = first * kPackRows;
-      const int num_columns = std::min(last * kPackRows, job.weights->num_rows) - column;
-      for (int row = 0; row < num_rows; ++row) {
-        kernels_.add(job.out + row * job.out_stride + column, products[i].bias + column,
-                     num_columns);
-      }
-    }
-  });
+  pool_.ParallelForShrinking(
+      first_block[products.size()], 1, [&](size_t begin, size_t end, int thread_idx) {
+        for (size_t i = 0; i < products.size(); ++i) {
+          const size_t from = std::max(begin, first_block[i]);
+          const size_t to = std::min(end, first_block[i + 1]);
+          if (from >= to) continue;
+          MultiplyBlocks(jobs[i], products[i].bias, static_cast<int>(from - first_block[i]),
+                         static_cast<int>(to - first_block[i]), thread_idx);
+        }
+      });
+}
+
+MatmulJob Decoder::JobOf(const Product& product, const Input& input) const {
+  const PackedMatrix& matrix = *product.weights;
+  return {.weights = &matrix,
+          .quantized = input.quantized,
+          .rows = input.rows,
+          .row_stride = static_cast<size_t>(matrix.num_cols),
+          .num_rows = num_rows_,
+          .out = product.out,
+          .out_stride = static_cast<size_t>(matrix.num_rows)};
+}
+
+void Decoder::MultiplyBlocks(MatmulJob job, const float* bias, int begin, int end, int thread_idx) {
+  job.scratch = workspace_.matmul_scratch[thread_idx];
+  kernels_.matmul(job, begin, end);
+  if (bias == nullptr) return;
+  const int column = begin * kPackRows;
+  const int num_columns = std::min(end * kPackRows, job.weights->num_rows) - column;
+  for (int row = 0; row < job.num_rows; ++row) {
+    kernels_.add(job.out + row * job.out_stride + column, bias + column, num_columns);
+  }
 }
 
 bool Decoder::ApplyNorm(const Norm& norm, const float* x, float* out) const {

@@ -85,8 +85,21 @@ class Decoder {
     const float* bias;
     float* out;  // [num_rows, weights->num_rows]
   };
+  // The rows of the step that a product reads: as floats or quantised, by the weights' type.
+  struct Input {
+    const float* rows;
+    const QuantizedRows* quantized;
+  };
   // All products of the same input in one pass of the threads.
-  void Multiply(std::span<const Product> products, const float* rows, int num_rows);
+  void Multiply(std::span<const Product> products, const Input& input);
+  MatmulJob JobOf(const Product& product, const Input& input) const;
+  // Row blocks [begin, end) of a product, and the bias of their outputs.
+  void MultiplyBlocks(MatmulJob job, const float* bias, int begin, int end, int thread_idx);
+
+  // The hidden rows of the feed-forward network, quantised as its last matrix needs them.
+  Status ComputeHidden(const LayerWeights& weights, const Input& input);
+  void Activate(int begin, int end, int ffn_dim);
+  float* HiddenRows() const;
 
   bool ApplyNorm(const Norm& norm, const float* x, float* out) const;
   Error NotFinite(std::string_view place) const;

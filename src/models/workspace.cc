@@ -59,12 +59,15 @@ size_t Workspace::Layout(std::byte* base, int num_rows) {
   take(attended, rows * widths.attended);
   take(gate, rows * widths.ffn);
   take(up, rows * widths.ffn);
-  const size_t widest = std::max({d_model, widths.attended, widths.ffn});
-  const size_t groups = widest / kGroupColumns;
-  take(quantized.quants, rows * widest);
-  take(quantized.scales, rows * groups);
-  take(quantized.scaled_sums, rows * groups);
-  take(quantized.negated_sums, rows * groups * 2);
+  const auto take_quantized = [&](QuantizedRows& quantized, size_t width) {
+    const size_t groups = width / kGroupColumns;
+    take(quantized.quants, rows * width);
+    take(quantized.scales, rows * groups);
+    take(quantized.scaled_sums, rows * groups);
+    take(quantized.negated_sums, rows * groups * 2);
+  };
+  take_quantized(quantized, std::max(d_model, widths.attended));
+  take_quantized(quantized_hidden, widths.ffn);
   for (size_t i = 0; i < config_.ropes.size(); ++i) {
     take(rope_cos[i], rows * config_.ropes[i].rotary_dim / 2);
     take(rope_sin[i], rows * config_.ropes[i].rotary_dim / 2);

@@ -20,17 +20,18 @@ class Workspace {
   // Bytes that Reserve(num_rows) takes.
   size_t BytesFor(int num_rows) const;
 
-  float* x = nullptr;            // [num_rows, d_model] the residual stream
-  float* normed = nullptr;       // [num_rows, d_model]
-  float* delta = nullptr;        // [num_rows, d_model] what a half adds
-  float* queries = nullptr;      // [num_rows, num_heads * key_dim]
-  float* keys = nullptr;         // [num_rows, num_kv_heads * key_dim]
-  float* values = nullptr;       // [num_rows, num_kv_heads * value_dim]
-  float* attended = nullptr;     // [num_rows, num_heads * value_dim]
-  float* gate = nullptr;         // [num_rows, ffn_dim]
-  float* up = nullptr;           // [num_rows, ffn_dim]
-  QuantizedRows quantized;       // of the input in use: up to the widest of the above
-  std::vector<float*> rope_cos;  // [ropes] of [num_rows, rotary_dim / 2]
+  float* x = nullptr;              // [num_rows, d_model] the residual stream
+  float* normed = nullptr;         // [num_rows, d_model]
+  float* delta = nullptr;          // [num_rows, d_model] what a half adds
+  float* queries = nullptr;        // [num_rows, num_heads * key_dim]
+  float* keys = nullptr;           // [num_rows, num_kv_heads * key_dim]
+  float* values = nullptr;         // [num_rows, num_kv_heads * value_dim]
+  float* attended = nullptr;       // [num_rows, num_heads * value_dim]
+  float* gate = nullptr;           // [num_rows, ffn_dim]
+  float* up = nullptr;             // [num_rows, ffn_dim]
+  QuantizedRows quantized;         // of the input in use, up to the widest but the next
+  QuantizedRows quantized_hidden;  // of gate, or of up where there is no gate
+  std::vector<float*> rope_cos;    // [ropes] of [num_rows, rotary_dim / 2]
   std::vector<float*> rope_sin;
   std::vector<std::byte*> matmul_scratch;  // [threads]
 

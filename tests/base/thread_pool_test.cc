@@ -46,6 +46,27 @@ TEST(ThreadPool, ParallelForCoversEveryIndexOnceInPiecesOfTheGrain) {
   }
 }
 
+TEST(ThreadPool, ShrinkingPiecesCoverEveryIndexOnceAndNeverGoBelowTheGrainBeforeTheEnd) {
+  for (const int num_threads : {1, 2, 5}) {
+    ThreadPool pool(num_threads);
+    for (const size_t count : {0, 1, 2, 9, 100, 1001}) {
+      for (const size_t grain : {1, 3, 100, 5000}) {
+        std::vector<int> visits(count, 0);
+        std::atomic<int> wrong_pieces = 0;
+        pool.ParallelForShrinking(count, grain, [&](size_t begin, size_t end, int thread_idx) {
+          const bool is_short = end - begin < grain && end != count;
+          if (begin >= end || is_short || thread_idx < 0 || thread_idx >= num_threads) {
+            ++wrong_pieces;
+          }
+          for (size_t i = begin; i < end; ++i) ++visits[i];
+        });
+        ASSERT_EQ(visits, std::vector<int>(count, 1)) << count << " by " << grain;
+        ASSERT_EQ(wrong_pieces, 0);
+      }
+    }
+  }
+}
+
 // A plain variable that the next run reads on another thread: a missing fence is a race that the
 // thread sanitizer reports, and a lost wake-up hangs.
 TEST(ThreadPool, ManyShortRunsSeeOneAnothersWrites) {

@@ -272,7 +272,7 @@ TEST(QuantizeRows, RefusesNanAndInfinityWhereverTheyAre) {
   constexpr float kBad[] = {
       std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),
       std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
-  constexpr int kRows = 7, kCols = 64;
+  constexpr int kRows = 15, kCols = 64;
   auto quants = Aligned<int8_t>(kRows * kCols);
   auto floats = Aligned<float>(kRows * kCols);
   auto ints = Aligned<int32_t>(kRows * kCols);
@@ -285,6 +285,25 @@ TEST(QuantizeRows, RefusesNanAndInfinityWhereverTheyAre) {
         EXPECT_FALSE(set->quantize_rows(rows.data(), kCols, &out)) << set->name << " at " << at;
       }
     }
+  }
+}
+
+TEST(QuantizeRows, GroupsCanBeQuantisedInAnyPieces) {
+  constexpr int kRows = 15, kCols = 160;
+  std::mt19937 random(kSeed);
+  const auto rows = RandomRows(kRows, kCols, Scales::kWild, random);
+  for (const KernelSet* set : AvailableKernels()) {
+    const Activations expected(*set, rows, kRows, kCols);
+    const Activations got(*set, std::vector<float>(kRows * kCols, 1.0f), kRows, kCols);
+    for (const int group : {3, 0, 4, 1}) {
+      const int end = group + (group == 1 ? 2 : 1);
+      EXPECT_TRUE(set->quantize_groups(rows.data(), kCols, group, end, got.quantized));
+    }
+    const size_t groups = kRows * kCols / kGroupColumns;
+    EXPECT_EQ(std::memcmp(got.quants.get(), expected.quants.get(), groups * 32), 0) << set->name;
+    EXPECT_EQ(std::memcmp(got.scales.get(), expected.scales.get(), groups * 4), 0);
+    EXPECT_EQ(std::memcmp(got.scaled_sums.get(), expected.scaled_sums.get(), groups * 4), 0);
+    EXPECT_EQ(std::memcmp(got.negated_sums.get(), expected.negated_sums.get(), groups * 8), 0);
   }
 }
 

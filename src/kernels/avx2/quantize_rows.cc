@@ -66,9 +66,9 @@ inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
 }
 
 template <int kHeight>
-bool QuantizeTile(const float* rows, size_t row_stride, int num_groups, const TilePlace& tile) {
+bool QuantizeTile(const float* rows, size_t row_stride, int begin, int end, const TilePlace& tile) {
   for (int r = 0; r < kHeight; ++r) {
-    for (int g = 0; g < num_groups; ++g) {
+    for (int g = begin; g < end; ++g) {
       const TilePlace place = {tile.quants + g * kHeight * kGroupColumns, tile.scales + g * kHeight,
                                tile.scaled_sums + g * kHeight, tile.negated_sums + g * kHeight * 2};
       if (!QuantizeGroup<kHeight>(rows + r * row_stride + g * kGroupColumns, r, place)) {
@@ -81,18 +81,19 @@ bool QuantizeTile(const float* rows, size_t row_stride, int num_groups, const Ti
 
 }  // namespace
 
-bool QuantizeRows(const float* rows, size_t row_stride, QuantizedRows* out) {
-  const int num_groups = out->num_cols / kGroupColumns;
-  for (int first = 0; first < out->num_rows;) {
+bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
+                    const QuantizedRows& out) {
+  const int num_groups = out.num_cols / kGroupColumns;
+  for (int first = 0; first < out.num_rows;) {
     const size_t group = static_cast<size_t>(first) * num_groups;
-    const TilePlace tile = {out->quants + group * kGroupColumns, out->scales + group,
-                            out->scaled_sums + group, out->negated_sums + 2 * group};
+    const TilePlace tile = {out.quants + group * kGroupColumns, out.scales + group,
+                            out.scaled_sums + group, out.negated_sums + 2 * group};
     const float* source = rows + first * row_stride;
-    const int height = TileRows(out->num_rows - first);
-    const bool finite = height == 8   ? QuantizeTile<8>(source, row_stride, num_groups, tile)
-                        : height == 4 ? QuantizeTile<4>(source, row_stride, num_groups, tile)
-                        : height == 2 ? QuantizeTile<2>(source, row_stride, num_groups, tile)
-                                      : QuantizeTile<1>(source, row_stride, num_groups, tile);
+    const int height = TileRows(out.num_rows - first);
+    const bool finite = height == 8   ? QuantizeTile<8>(source, row_stride, begin, end, tile)
+                        : height == 4 ? QuantizeTile<4>(source, row_stride, begin, end, tile)
+                        : height == 2 ? QuantizeTile<2>(source, row_stride, begin, end, tile)
+                                      : QuantizeTile<1>(source, row_stride, begin, end, tile);
     if (!finite) return false;
     first += height;
   }

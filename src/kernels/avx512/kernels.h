@@ -5,7 +5,8 @@
 
 namespace quire::avx512 {
 
-bool QuantizeRows(const float* rows, size_t row_stride, QuantizedRows* out);
+bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
+                    const QuantizedRows& out);
 void Matmul(const MatmulJob& job, int row_block_begin, int row_block_end);
 // The same product without VNNI instructions, for the first processors with AVX-512.
 void MatmulWithoutVnni(const MatmulJob& job, int row_block_begin, int row_block_end);

@@ -5,7 +5,8 @@
 
 namespace quire::reference {
 
-bool QuantizeRows(const float* rows, size_t row_stride, QuantizedRows* out);
+bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
+                    const QuantizedRows& out);
 void Matmul(const MatmulJob& job, int row_block_begin, int row_block_end);
 
 bool RmsNorm(const float* x, const float* weight, float epsilon, int n, float* out);

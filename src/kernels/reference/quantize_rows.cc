@@ -32,17 +32,18 @@ bool QuantizeGroup(const float* x, int height, int r, int8_t* q, float* scale, f
 
 }  // namespace
 
-bool QuantizeRows(const float* rows, size_t row_stride, QuantizedRows* out) {
-  const int num_groups = out->num_cols / kGroupColumns;
-  for (int first = 0; first < out->num_rows;) {
-    const int height = TileRows(out->num_rows - first);
+bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
+                    const QuantizedRows& out) {
+  const int num_groups = out.num_cols / kGroupColumns;
+  for (int first = 0; first < out.num_rows;) {
+    const int height = TileRows(out.num_rows - first);
     const size_t tile_groups = static_cast<size_t>(first) * num_groups;
     for (int r = 0; r < height; ++r) {
-      for (int g = 0; g < num_groups; ++g) {
+      for (int g = begin; g < end; ++g) {
         const size_t at = tile_groups + static_cast<size_t>(g) * height;
         if (!QuantizeGroup(rows + (first + r) * row_stride + g * kGroupColumns, height, r,
-                           out->quants + at * kGroupColumns, out->scales + at,
-                           out->scaled_sums + at, out->negated_sums + 2 * at)) {
+                           out.quants + at * kGroupColumns, out.scales + at, out.scaled_sums + at,
+                           out.negated_sums + 2 * at)) {
           return false;
         }
       }
