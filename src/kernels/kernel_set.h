@@ -19,8 +19,8 @@ namespace quire {
 
 // Activation rows as int8 in groups of 32 columns, quantised once for every matrix that reads them.
 //
-// Rows are cut from the front into tiles of kMaxTileRows, then 4, 2, 1 (13 rows: 8, 4, 1), so that
-// no row is padding. A tile of h rows that starts at row r lies at
+// Rows are cut from the front into tiles of kMaxTileRows, the last one being as high as there are
+// rows left (13 rows: 8, 5). A tile of h rows that starts at row r lies at
 //   quants       + r * num_cols             as int8 [num_cols / 4][h][4]
 //   scales       + r * (num_cols / 32)      as f32 [num_cols / 32][h]      absmax / 127
 //   scaled_sums  + r * (num_cols / 32)      as f32 [num_cols / 32][h]      scale * sum of the group
@@ -38,9 +38,9 @@ struct QuantizedRows {
 
 inline constexpr int kMaxTileRows = 8;
 
-// Rows of the tile that starts with `rows_left` rows to go: 8, 4, 2 or 1.
+// Rows of the tile that starts with `rows_left` rows to go.
 constexpr int TileRows(int rows_left) {
-  return rows_left >= 8 ? 8 : rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
+  return rows_left < kMaxTileRows ? rows_left : kMaxTileRows;
 }
 
 // A product of activation rows and some row blocks of a packed matrix.

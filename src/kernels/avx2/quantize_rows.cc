@@ -23,9 +23,8 @@ inline int SumOf(__m256i lanes) {
   return _mm_cvtsi128_si32(sum);
 }
 
-// One group of row r of a tile of kHeight rows; `place` is the group's for row 0 of the tile.
-template <int kHeight>
-inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
+// One group of row r of a tile of `height` rows; `place` is the group's for row 0 of the tile.
+inline bool QuantizeGroup(const float* x, int height, int r, const TilePlace& place) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   __m256 values[4];
   __m256i largest = _mm256_setzero_si256();
@@ -53,7 +52,7 @@ inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
       reinterpret_cast<__m256i*>(steps),
       _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   for (int j = 0; j < 8; ++j) {
-    __builtin_memcpy(place.quants + (j * kHeight + r) * 4, &steps[j], sizeof(int32_t));
+    __builtin_memcpy(place.quants + (j * height + r) * 4, &steps[j], sizeof(int32_t));
   }
   const int sum0 = SumOf(_mm256_add_epi32(q[0], q[1]));
   const int sum1 = SumOf(_mm256_add_epi32(q[2], q[3]));
@@ -61,17 +60,17 @@ inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
   place.scales[r] = scale;
   place.scaled_sums[r] = scale * static_cast<float>(sum0 + sum1);
   place.negated_sums[r] = -sum0;
-  place.negated_sums[kHeight + r] = -sum1;
+  place.negated_sums[height + r] = -sum1;
   return true;
 }
 
-template <int kHeight>
-bool QuantizeTile(const float* rows, size_t row_stride, int begin, int end, const TilePlace& tile) {
-  for (int r = 0; r < kHeight; ++r) {
+bool QuantizeTile(const float* rows, size_t row_stride, int height, int begin, int end,
+                  const TilePlace& tile) {
+  for (int r = 0; r < height; ++r) {
     for (int g = begin; g < end; ++g) {
-      const TilePlace place = {tile.quants + g * kHeight * kGroupColumns, tile.scales + g * kHeight,
-                               tile.scaled_sums + g * kHeight, tile.negated_sums + g * kHeight * 2};
-      if (!QuantizeGroup<kHeight>(rows + r * row_stride + g * kGroupColumns, r, place)) {
+      const TilePlace place = {tile.quants + g * height * kGroupColumns, tile.scales + g * height,
+                               tile.scaled_sums + g * height, tile.negated_sums + g * height * 2};
+      if (!QuantizeGroup(rows + r * row_stride + g * kGroupColumns, height, r, place)) {
         return false;
       }
     }
@@ -90,11 +89,7 @@ bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
                             out.scaled_sums + group, out.negated_sums + 2 * group};
     const float* source = rows + first * row_stride;
     const int height = TileRows(out.num_rows - first);
-    const bool finite = height == 8   ? QuantizeTile<8>(source, row_stride, begin, end, tile)
-                        : height == 4 ? QuantizeTile<4>(source, row_stride, begin, end, tile)
-                        : height == 2 ? QuantizeTile<2>(source, row_stride, begin, end, tile)
-                                      : QuantizeTile<1>(source, row_stride, begin, end, tile);
-    if (!finite) return false;
+    if (!QuantizeTile(source, row_stride, height, begin, end, tile)) return false;
     first += height;
   }
   return true;

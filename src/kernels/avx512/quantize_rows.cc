@@ -16,9 +16,8 @@ struct TilePlace {
   int32_t* negated_sums;
 };
 
-// One group of row r of a tile of kHeight rows; `place` is the group's for row 0 of the tile.
-template <int kHeight>
-inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
+// One group of row r of a tile of `height` rows; `place` is the group's for row 0 of the tile.
+inline bool QuantizeGroup(const float* x, int height, int r, const TilePlace& place) {
   const __m512 x0 = _mm512_loadu_ps(x);
   const __m512 x1 = _mm512_loadu_ps(x + 16);
   // Magnitudes order like their bits as integers, and infinity and NaN come last.
@@ -35,7 +34,7 @@ inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
   _mm_store_si128(reinterpret_cast<__m128i*>(steps), _mm512_cvtepi32_epi8(q0));
   _mm_store_si128(reinterpret_cast<__m128i*>(steps + 4), _mm512_cvtepi32_epi8(q1));
   for (int j = 0; j < 8; ++j) {
-    __builtin_memcpy(place.quants + (j * kHeight + r) * 4, &steps[j], sizeof(int32_t));
+    __builtin_memcpy(place.quants + (j * height + r) * 4, &steps[j], sizeof(int32_t));
   }
   const int sum0 = _mm512_reduce_add_epi32(q0);
   const int sum1 = _mm512_reduce_add_epi32(q1);
@@ -43,7 +42,7 @@ inline bool QuantizeGroup(const float* x, int r, const TilePlace& place) {
   place.scales[r] = scale;
   place.scaled_sums[r] = scale * static_cast<float>(sum0 + sum1);
   place.negated_sums[r] = -sum0;
-  place.negated_sums[kHeight + r] = -sum1;
+  place.negated_sums[height + r] = -sum1;
   return true;
 }
 
@@ -52,12 +51,12 @@ inline TilePlace GroupOf(const TilePlace& tile, int height, int group) {
           tile.scaled_sums + group * height, tile.negated_sums + group * height * 2};
 }
 
-template <int kHeight>
-bool QuantizeTile(const float* rows, size_t row_stride, int begin, int end, const TilePlace& tile) {
-  for (int r = 0; r < kHeight; ++r) {
+bool QuantizeTile(const float* rows, size_t row_stride, int height, int begin, int end,
+                  const TilePlace& tile) {
+  for (int r = 0; r < height; ++r) {
     for (int g = begin; g < end; ++g) {
-      if (!QuantizeGroup<kHeight>(rows + r * row_stride + g * kGroupColumns, r,
-                                  GroupOf(tile, kHeight, g))) {
+      if (!QuantizeGroup(rows + r * row_stride + g * kGroupColumns, height, r,
+                         GroupOf(tile, height, g))) {
         return false;
       }
     }
@@ -175,10 +174,8 @@ bool QuantizeGroups(const float* rows, size_t row_stride, int begin, int end,
                             out.scaled_sums + group, out.negated_sums + 2 * group};
     const float* source = rows + first * row_stride;
     const int height = TileRows(out.num_rows - first);
-    const bool finite = height == 8   ? QuantizeTileOfEight(source, row_stride, begin, end, tile)
-                        : height == 4 ? QuantizeTile<4>(source, row_stride, begin, end, tile)
-                        : height == 2 ? QuantizeTile<2>(source, row_stride, begin, end, tile)
-                                      : QuantizeTile<1>(source, row_stride, begin, end, tile);
+    const bool finite = height == 8 ? QuantizeTileOfEight(source, row_stride, begin, end, tile)
+                                    : QuantizeTile(source, row_stride, height, begin, end, tile);
     if (!finite) return false;
     first += height;
   }

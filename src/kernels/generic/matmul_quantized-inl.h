@@ -13,21 +13,36 @@ namespace {
 inline constexpr int kSegmentGroups = 2048 / kGroupColumns;
 inline constexpr int kExpandFrom = 16;  // rows that pay for expanding a strip
 
-// Calls body(Index<height>, first_row) for every tile of num_rows rows, heights as TileRows has
-// them.
+// Calls body(Index<height>, first_row) for every tile of num_rows rows.
 template <typename Body>
 QUIRE_FORCE_INLINE void ForEachTile(int num_rows, const Body& body) {
   int first = 0;
-  for (; num_rows - first >= 8; first += 8) body(Index<8>{}, first);
-  if (num_rows - first >= 4) {
-    body(Index<4>{}, first);
-    first += 4;
+  for (; num_rows - first >= kMaxTileRows; first += kMaxTileRows) body(Index<8>{}, first);
+  switch (num_rows - first) {
+    case 1:
+      return body(Index<1>{}, first);
+    case 2:
+      return body(Index<2>{}, first);
+    case 3:
+      return body(Index<3>{}, first);
+    case 4:
+      return body(Index<4>{}, first);
+    case 5:
+      return body(Index<5>{}, first);
+    case 6:
+      return body(Index<6>{}, first);
+    case 7:
+      return body(Index<7>{}, first);
   }
-  if (num_rows - first >= 2) {
-    body(Index<2>{}, first);
-    first += 2;
-  }
-  if (num_rows - first >= 1) body(Index<1>{}, first);
+}
+static_assert(kMaxTileRows == 8);
+
+// Calls body(Index<rows>, row_in_tile) for the rows of a tile, kMost at a time.
+template <int kTile, int kMost, typename Body>
+QUIRE_FORCE_INLINE void ForRowsOfTile(const Body& body) {
+  int row = 0;
+  for (; row + kMost <= kTile; row += kMost) body(Index<kMost>{}, row);
+  if constexpr (kTile % kMost != 0) body(Index<kTile % kMost>{}, row);
 }
 
 constexpr int AtMost(int value, int limit) { return value < limit ? value : limit; }
@@ -101,9 +116,10 @@ class QuantizedMatmul {
 
   void RunPacked(int block, int group) const {
     ForEachTile(job_.num_rows, [&]<int kTile>(Index<kTile>, int first_row) {
-      constexpr int kRows = AtMost(kTile, Isa::PackedTileRows(F::kChain));
-      for (int r = 0; r < kTile; r += kRows)
-        RunPackedTile<kTile, kRows>(block, group, first_row, r);
+      constexpr int kMost = AtMost(kTile, Isa::PackedTileRows(F::kChain));
+      ForRowsOfTile<kTile, kMost>([&]<int kRows>(Index<kRows>, int row_in_tile) {
+        RunPackedTile<kTile, kRows>(block, group, first_row, row_in_tile);
+      });
     });
   }
 
@@ -129,10 +145,10 @@ class QuantizedMatmul {
                                 strip + b * kExpandedBlockBytes);
       }
       ForEachTile(job_.num_rows, [&]<int kTile>(Index<kTile>, int first_row) {
-        constexpr int kRows = AtMost(kTile, Isa::ExpandedTileRows(F::kChain));
-        for (int r = 0; r < kTile; r += kRows) {
-          RunExpandedTile<kBlocks, kTile, kRows>(block, first_row, r, begin, end);
-        }
+        constexpr int kMost = AtMost(kTile, Isa::ExpandedTileRows(F::kChain));
+        ForRowsOfTile<kTile, kMost>([&]<int kRows>(Index<kRows>, int row_in_tile) {
+          RunExpandedTile<kBlocks, kTile, kRows>(block, first_row, row_in_tile, begin, end);
+        });
       });
     }
   }
