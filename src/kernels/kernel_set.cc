@@ -13,7 +13,7 @@ namespace {
 
 #define QUIRE_KERNEL_SET(isa, matmul_function, attend_function)                                   \
   KernelSet {                                                                                     \
-    .name = #isa, .quantize_groups = isa::QuantizeGroups, .matmul = matmul_function,                  \
+    .name = #isa, .quantize_groups = isa::QuantizeGroups, .matmul = matmul_function,              \
     .rms_norm = isa::RmsNorm, .layer_norm = isa::LayerNorm, .all_finite = isa::AllFinite,         \
     .add = isa::Add, .scale = isa::Scale, .silu_mul = isa::SiluMul, .gelu_mul = isa::GeluMul,     \
     .relu = isa::Relu, .rope = isa::Rope, .store_key = isa::StoreKey,                             \

@@ -15,10 +15,10 @@ inline constexpr int kMaxTileBlocks = 2;
 // 2,048 columns and is whole units.
 inline constexpr int kStripColumns = 512;
 inline constexpr int kStripGroups = kStripColumns / kGroupColumns;
-// A group: 8 steps of 64 bytes, then up to three lists of 16 floats (scales, minimums, halves).
-inline constexpr size_t kExpandedGroupBytes = 512 + 3 * 64;
-inline constexpr size_t kExpandedBlockBytes = kStripGroups * kExpandedGroupBytes;
-inline constexpr size_t kExpandedBytes = kMaxTileBlocks * kExpandedBlockBytes;
+// A group: 8 steps of 64 bytes and up to five lists of 64 (Q8_0: 16 and one), the layout of
+// generic/matmul_strip-inl.h.
+inline constexpr size_t kMaxStripGroupBytes = 17 * 64;
+inline constexpr size_t kExpandedBytes = kMaxTileBlocks * kStripGroups * kMaxStripGroupBytes;
 
 // Sums of a segment between two strips: [num_rows][kMaxTileBlocks * kPackRows] floats. Storing and
 // reloading binary32 changes no bit.

@@ -225,6 +225,40 @@ TEST_P(MatmulOfFormat, IsNearTheProductInDoublePrecision) {
   }
 }
 
+// 16-bit sums of Q6_K wrap around on their way and must come back: whole runs of -32 and 31 times
+// activations of one sign, with the largest scales that a file can hold.
+TEST(MatmulOfQ6K, GivesTheBitsOfTheReferenceForTheLargestCodesScalesAndValues) {
+  constexpr int kCols = 1024, kOutputs = 32;
+  constexpr int kBlockBytes = 210, kScaleBytes = 192, kHalfBytes = 208;
+  const size_t row_bytes = RowBytes(DType::kQ6_K, kCols);
+  std::mt19937 random(kSeed);
+  std::vector<std::byte> file(kOutputs * row_bytes);
+  for (size_t block = 0; block < file.size(); block += kBlockBytes) {
+    std::memset(file.data() + block, random() % 2 == 0 ? 0x00 : 0xff, kScaleBytes);
+    for (int i = kScaleBytes; i < kHalfBytes; ++i) {
+      file[block + i] = static_cast<std::byte>(random() % 4 == 0 ? 127 : -128);
+    }
+    constexpr uint16_t kOne = 0x3c00;
+    std::memcpy(file.data() + block + kHalfBytes, &kOne, sizeof(kOne));
+  }
+  PackedMatrix matrix{DType::kQ6_K, kOutputs, kCols};
+  auto memory = Aligned<std::byte>(matrix.bytes());
+  matrix.data = memory.get();
+  for (int b = 0; b < matrix.num_row_blocks(); ++b) {
+    PackRowBlock(DType::kQ6_K, file.data() + b * kPackRows * row_bytes, row_bytes, kPackRows, kCols,
+                 memory.get() + b * matrix.row_block_bytes());
+  }
+  for (int num_rows : {1, 7, 8, 15, 34}) {
+    const std::vector<float> rows = RandomRows(num_rows, kCols, Scales::kLargest, random);
+    std::vector<float> expected;
+    for (const KernelSet& set : Sets()) {
+      const auto got = Product(set, matrix, Activations(set, rows, num_rows, kCols), num_rows);
+      if (expected.empty()) expected = got;
+      EXPECT_TRUE(SameBits(got, expected)) << set.name << ", " << num_rows << " rows";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulOfFormat, testing::ValuesIn(kAllDTypes),
                          [](const auto& info) { return std::string(InfoOf(info.param).name); });
 

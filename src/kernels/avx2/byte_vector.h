@@ -22,11 +22,13 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kParts = 2;  // vectors in a row block
   // By Format::kChain: rows of a tile whose sums fit the 16 registers (short chains of pair sums
-  // need wide sums beside them), and whether many rows pay for expanding the weights.
+  // need wide sums beside them).
   static constexpr int PackedTileRows(int chain) { return chain <= 2 ? 2 : 4; }
-  static constexpr int ExpandedTileRows(int chain) { return chain <= 2 ? 2 : 4; }
-  static constexpr bool Expands(int chain) { return chain == 4 || chain == 2; }
-  static constexpr int kTileBlocks = 1;  // row blocks of a tile of expanded weights
+  // By Format::kChain: rows that pay for expanding a strip, more where unpacking is quick.
+  static constexpr bool Expands(int) { return true; }
+  static constexpr int ExpandFrom(int chain) { return chain == 8 ? 24 : 8; }
+  static constexpr int kStripRows = 4;   // of a tile
+  static constexpr int kTileBlocks = 1;  // row blocks of a tile
   static constexpr bool kPairs = true;
 
   static QUIRE_FORCE_INLINE Bytes LoadBytes(const uint8_t* p) {
@@ -53,6 +55,8 @@ struct Avx2 {
   }
   static QUIRE_FORCE_INLINE Bytes Abs(Bytes v) { return _mm256_abs_epi8(v); }
 
+  static QUIRE_FORCE_INLINE Bytes SubBytes(Bytes a, Bytes b) { return _mm256_sub_epi8(a, b); }
+
   static QUIRE_FORCE_INLINE Ints SetInt(int value) { return _mm256_set1_epi32(value); }
   static QUIRE_FORCE_INLINE Ints AddInts(Ints a, Ints b) {
     Ints sum = _mm256_add_epi32(a, b);
@@ -61,7 +65,7 @@ struct Avx2 {
     return sum;
   }
   // Four int8 to every lane.
-  static QUIRE_FORCE_INLINE Bytes Broadcast4(const int8_t* p) {
+  static QUIRE_FORCE_INLINE Bytes Broadcast4(const void* p) {
     int32_t four;
     __builtin_memcpy(&four, p, sizeof(four));
     return _mm256_set1_epi32(four);
@@ -76,9 +80,24 @@ struct Avx2 {
     asm("" : "+x"(sum));
     return sum;
   }
+  static QUIRE_FORCE_INLINE Ints SubPairs(Ints a, Ints b) { return _mm256_sub_epi16(a, b); }
+  static QUIRE_FORCE_INLINE Ints SetPairs(int value) {
+    return _mm256_set1_epi16(static_cast<int16_t>(value));
+  }
+  // 8 int8 as 16 bits, each twice.
+  static QUIRE_FORCE_INLINE Ints PairsFromS8(const uint8_t* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(bytes, bytes));
+  }
   static QUIRE_FORCE_INLINE Ints Widen(Ints pairs) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
+  // The even and the odd bytes of each four as 16 bits, and sums of two products of those.
+  static QUIRE_FORCE_INLINE Bytes EvenBytes(Bytes v) {
+    return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+  }
+  static QUIRE_FORCE_INLINE Bytes OddBytes(Bytes v) { return _mm256_srai_epi16(v, 8); }
+  static QUIRE_FORCE_INLINE Ints WordDot(Bytes a, Bytes b) { return _mm256_madd_epi16(a, b); }
   // values, with the sign turned where weights are negative (and 0 where they are 0).
   static QUIRE_FORCE_INLINE Bytes TurnSign(Bytes values, Bytes weights) {
     return _mm256_sign_epi8(values, weights);

@@ -53,7 +53,7 @@ struct Avx512 {
     return sum;
   }
   // Four int8 to every lane.
-  static QUIRE_FORCE_INLINE Bytes Broadcast4(const int8_t* p) {
+  static QUIRE_FORCE_INLINE Bytes Broadcast4(const void* p) {
     int32_t four;
     __builtin_memcpy(&four, p, sizeof(four));
     return _mm512_set1_epi32(four);
@@ -109,8 +109,9 @@ struct Avx512Pairs : Avx512 {
   static constexpr bool kPairs = true;
   // By Format::kChain: formats of 5 and 6 bits take long to unpack.
   static constexpr bool Expands(int chain) { return chain == 4 || chain == 2; }
-  static constexpr int kTileBlocks = 2;  // row blocks of a tile of expanded weights
-  static constexpr int ExpandedTileRows(int) { return 4; }
+  static constexpr int ExpandFrom(int) { return 32; }
+  static constexpr int kStripRows = 4;   // of a tile of expanded weights
+  static constexpr int kTileBlocks = 2;  // row blocks of one
   // Sums of two products in 16 bits. Weights up to 129 cannot saturate: 2 * 129 * 127 < 2^15.
   static QUIRE_FORCE_INLINE Ints PairDot(Bytes weights, Bytes values) {
     return _mm512_maddubs_epi16(weights, values);
@@ -121,9 +122,26 @@ struct Avx512Pairs : Avx512 {
     asm("" : "+v"(sum));
     return sum;
   }
+  static QUIRE_FORCE_INLINE Ints SetPairs(int value) {
+    return _mm512_set1_epi16(static_cast<int16_t>(value));
+  }
+  static QUIRE_FORCE_INLINE Ints SubPairs(Ints a, Ints b) { return _mm512_sub_epi16(a, b); }
+  static QUIRE_FORCE_INLINE Bytes SubBytes(Bytes a, Bytes b) { return _mm512_sub_epi8(a, b); }
+  // 16 int8 as 16 bits, each twice.
+  static QUIRE_FORCE_INLINE Ints PairsFromS8(const uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m512i words = _mm512_cvtepi8_epi32(bytes);
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, words, _mm512_slli_epi32(words, 16));
+  }
   static QUIRE_FORCE_INLINE Ints Widen(Ints pairs) {
     return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
   }
+  // The even and the odd bytes of each four as 16 bits, and sums of two products of those.
+  static QUIRE_FORCE_INLINE Bytes EvenBytes(Bytes v) {
+    return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8);
+  }
+  static QUIRE_FORCE_INLINE Bytes OddBytes(Bytes v) { return _mm512_srai_epi16(v, 8); }
+  static QUIRE_FORCE_INLINE Ints WordDot(Bytes a, Bytes b) { return _mm512_madd_epi16(a, b); }
   // values, with the sign turned where weights are negative.
   static QUIRE_FORCE_INLINE Bytes TurnSign(Bytes values, Bytes weights) {
     return _mm512_mask_sub_epi8(values, _mm512_movepi8_mask(weights), _mm512_setzero_si512(),

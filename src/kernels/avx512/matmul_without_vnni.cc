@@ -1,4 +1,5 @@
-// The products of AVX-512 without VNNI: kernels/generic/matmul_tile-inl.h tells their cost.
+// The products of AVX-512 without VNNI: kernels/generic/matmul_tile-inl.h tells their cost, and
+// kernels/generic/matmul_strip-inl.h that of many rows.
 #include "kernels/avx512/byte_vector.h"
 #include "kernels/avx512/kernels.h"
 #include "kernels/generic/matmul_float-inl.h"

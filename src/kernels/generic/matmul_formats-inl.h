@@ -1,5 +1,4 @@
-// Where a matmul tile gets its weights from: packed row blocks, decoded on the fly, or a strip of
-// them that was expanded to one byte a weight.
+// Where a matmul gets its weights from: packed row blocks, decoded on the fly.
 //
 // Templates over an instruction set (avx2/byte_vector.h, avx512/byte_vector.h), for the matmul
 // files of avx2/ and avx512/ only. Everything here and in matmul_tile-inl.h and
@@ -116,6 +115,11 @@ class PackedSource {
     return Isa::FromS8(unit_ + 64 + (2 * group_ + half) * kPackRows + u * Isa::kLanes);
   }
 
+  // The same as 16 bits, twice for each row.
+  QUIRE_FORCE_INLINE Bytes HalfScalePairs(int half, int u) const {
+    return Isa::PairsFromS8(unit_ + 64 + (2 * group_ + half) * kPackRows + u * Isa::kLanes);
+  }
+
   // Steps 2 * kPair and 2 * kPair + 1 of vector u.
   template <int kPair>
   QUIRE_FORCE_INLINE void LoadPair(int u, Bytes* first, Bytes* second) const {
@@ -187,78 +191,6 @@ class PackedSource {
   Floats minimum_[Isa::kParts];
   alignas(64) uint8_t six_bits_[F::kSixBitScales ? 256 : 1];
 };
-
-// A strip of kTileBlocks row blocks after ExpandStrip: [block][group] of 8 steps and the float
-// lists scale, then minimum or the scales of the two halves.
-template <typename Isa, DType kType>
-class ExpandedSource {
-  using F = Format<kType>;
-  using Bytes = typename Isa::Bytes;
-  using Floats = typename Isa::Floats;
-  static constexpr int kLists = 8 * kVectorBytes;
-
- public:
-  QUIRE_FORCE_INLINE explicit ExpandedSource(const uint8_t* strip)
-      : group_(strip - kExpandedGroupBytes) {}
-
-  QUIRE_FORCE_INLINE void OpenUnit() {}
-  QUIRE_FORCE_INLINE void OpenGroup(int) { group_ += kExpandedGroupBytes; }
-  QUIRE_FORCE_INLINE Floats Scale(int u) const { return List(0, u); }
-  QUIRE_FORCE_INLINE Floats Minimum(int u) const { return List(1, u); }
-  QUIRE_FORCE_INLINE Floats HalfScale(int half, int u) const { return List(1 + half, u); }
-  template <int kPair>
-  QUIRE_FORCE_INLINE void LoadPair(int u, Bytes* first, Bytes* second) const {
-    const uint8_t* codes = Block(u) + u % Isa::kParts * Isa::kLanes * 4;
-    *first = Isa::LoadBytes(codes + 2 * kPair * kVectorBytes);
-    *second = Isa::LoadBytes(codes + (2 * kPair + 1) * kVectorBytes);
-  }
-  template <int kPair>
-  QUIRE_FORCE_INLINE void Prefetch() const {}
-
- private:
-  QUIRE_FORCE_INLINE const uint8_t* Block(int u) const {
-    return group_ + u / Isa::kParts * kExpandedBlockBytes;
-  }
-  QUIRE_FORCE_INLINE Floats List(int list, int u) const {
-    const uint8_t* at = Block(u) + kLists + list * kVectorBytes;
-    return Isa::Load(reinterpret_cast<const float*>(at) + u % Isa::kParts * Isa::kLanes);
-  }
-
-  const uint8_t* group_;
-};
-
-// Expands num_groups groups, from `group` on, of one row block to `out`.
-template <typename Isa, DType kType>
-void ExpandStrip(const uint8_t* row_block, int group, int num_groups, uint8_t* out) {
-  using F = Format<kType>;
-  PackedSource<Isa, kType> source(row_block, group, false);
-  for (int done = 0; done < num_groups; done += F::kUnit.groups) {
-    source.OpenUnit();
-    for (int g = 0; g < F::kUnit.groups && done + g < num_groups; ++g, out += kExpandedGroupBytes) {
-      source.OpenGroup(g);
-      for (int u = 0; u < Isa::kParts; ++u) {
-        uint8_t* codes = out + u * Isa::kLanes * 4;
-        const auto expand_pair = [&]<int kPair>(Index<kPair>) __attribute__((always_inline)) {
-          typename Isa::Bytes first, second;
-          source.template LoadPair<kPair>(u, &first, &second);
-          Isa::StoreBytes(codes + 2 * kPair * kVectorBytes, first);
-          Isa::StoreBytes(codes + (2 * kPair + 1) * kVectorBytes, second);
-        };
-        expand_pair(Index<0>{});
-        expand_pair(Index<1>{});
-        expand_pair(Index<2>{});
-        expand_pair(Index<3>{});
-        float* lists = reinterpret_cast<float*>(out + 8 * kVectorBytes) + u * Isa::kLanes;
-        Isa::Store(lists, source.Scale(u));
-        if constexpr (F::kMinimum) Isa::Store(lists + kPackRows, source.Minimum(u));
-        if constexpr (F::kHalves) {
-          Isa::Store(lists + kPackRows, source.HalfScale(0, u));
-          Isa::Store(lists + 2 * kPackRows, source.HalfScale(1, u));
-        }
-      }
-    }
-  }
-}
 
 }  // namespace
 }  // namespace quire

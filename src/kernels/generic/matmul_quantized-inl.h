@@ -2,16 +2,16 @@
 //
 // Every tile of rows reads the packed row block, the first from memory and the others from the
 // cache. Where unpacking is slow beside the products, many rows work on a strip of columns that is
-// expanded to the first-level cache once; the sums of all tiles wait in scratch between two strips.
+// expanded to the first-level cache once (matmul_strip-inl.h); the sums of all tiles wait in
+// scratch between two strips.
 #pragma once
 
-#include "kernels/generic/matmul_tile-inl.h"
+#include "kernels/generic/matmul_strip-inl.h"
 
 namespace quire {
 namespace {
 
 inline constexpr int kSegmentGroups = 2048 / kGroupColumns;
-inline constexpr int kExpandFrom = 16;  // rows that pay for expanding a strip
 
 // Calls body(Index<height>, first_row) for every tile of num_rows rows.
 template <typename Body>
@@ -61,7 +61,7 @@ class QuantizedMatmul {
 
   void Run(int begin, int end) const {
     if constexpr (Isa::Expands(F::kChain)) {
-      if (job_.num_rows >= kExpandFrom) {
+      if (job_.num_rows >= Isa::ExpandFrom(F::kChain)) {
         int block = begin;
         for (; block + Isa::kTileBlocks <= end; block += Isa::kTileBlocks) {
           RunExpanded<Isa::kTileBlocks>(block);
@@ -142,38 +142,47 @@ class QuantizedMatmul {
       const int end = AtMost(num_groups_, begin + kStripGroups);
       for (int b = 0; b < kBlocks; ++b) {
         ExpandStrip<Isa, kType>(Block(block + b), begin, end - begin,
-                                strip + b * kExpandedBlockBytes);
+                                strip + b * StripGroup<kType>::kBlockBytes);
       }
       ForEachTile(job_.num_rows, [&]<int kTile>(Index<kTile>, int first_row) {
-        constexpr int kMost = AtMost(kTile, Isa::ExpandedTileRows(F::kChain));
+        using S = StripGroup<kType>;
+        const TileRowsView<kTile> rows(*job_.quantized, first_row, 0);
+        const int8_t* quants = rows.quants + begin * kGroupColumns * kTile;
+        const auto* values = reinterpret_cast<const uint8_t*>(quants);
+        alignas(64) uint8_t shifted[S::kShifted ? kStripGroups * kGroupColumns * kTile : 1];
+        if constexpr (S::kShifted) {
+          ShiftRows<Isa, kTile>(quants, end - begin, shifted);
+          values = shifted;
+        }
+        constexpr int kMost = AtMost(kTile, Isa::kStripRows);
         ForRowsOfTile<kTile, kMost>([&]<int kRows>(Index<kRows>, int row_in_tile) {
-          RunExpandedTile<kBlocks, kTile, kRows>(block, first_row, row_in_tile, begin, end);
+          RunExpandedTile<kBlocks, kTile, kRows>(block, first_row, row_in_tile, values, begin, end);
         });
       });
     }
   }
 
   template <int kBlocks, int kTile, int kRows>
-  void RunExpandedTile(int block, int first_row, int row_in_tile, int begin, int end) const {
+  void RunExpandedTile(int block, int first_row, int row_in_tile, const uint8_t* values, int begin,
+                       int end) const {
     constexpr int kVectors = kBlocks * Isa::kParts;
-    const TileRowsView<kTile> rows(*job_.quantized, first_row, row_in_tile);
-    ExpandedSource<Isa, kType> source(reinterpret_cast<const uint8_t*>(job_.scratch));
+    TileRowsView<kTile> rows(*job_.quantized, first_row, row_in_tile);
+    rows.Skip(begin);
     float* partial = reinterpret_cast<float*>(job_.scratch + kExpandedBytes +
                                               (first_row + row_in_tile) * kPartialRowBytes);
     constexpr int kPartialFloats = static_cast<int>(kPartialRowBytes / sizeof(float));
-    Tile<Isa, kType, kVectors, kRows, kTile> tile;
-    if (begin % kSegmentGroups == 0) {
-      tile.SetZero();
-    } else {
+    StripTile<Isa, kType, kVectors, kRows, kTile> tile;
 #pragma GCC unroll 8
-      for (int u = 0; u < kVectors; ++u) {
+    for (int u = 0; u < kVectors; ++u) {
 #pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          tile.sums[u][r] = Isa::Load(partial + r * kPartialFloats + u * Isa::kLanes);
-        }
+      for (int r = 0; r < kRows; ++r) {
+        tile.sums[u][r] = begin % kSegmentGroups == 0
+                              ? Isa::SetFloat(0.0f)
+                              : Isa::Load(partial + r * kPartialFloats + u * Isa::kLanes);
       }
     }
-    tile.Accumulate(source, rows, begin, end);
+    tile.Accumulate(reinterpret_cast<const uint8_t*>(job_.scratch), values + row_in_tile * 4, rows,
+                    end - begin);
     if (end % kSegmentGroups == 0 || end == num_groups_) {
       FoldSegment(tile, Index<kVectors>{}, Index<kRows>{}, block, first_row + row_in_tile,
                   begin < kSegmentGroups);

@@ -1,11 +1,12 @@
 // One tile of a product of quantised weights: kVectors vectors of outputs times kRows activation
 // rows, over a range of groups. See matmul_formats-inl.h for who may include this.
 //
-// A group of 32 columns takes 8 steps of one byte-product instruction (four where products are
-// added in pairs first) for each vector and row, and then one conversion, one multiplication and
-// one fused multiply-add (Q4_1, Q5_1, Q4_K, Q5_K: two; Q6_K: one multiplication and one fused
-// multiply-add more). With the multiplier ports shared, 8 of 10 (11, 12) issue slots are products:
-// 80 % (73 %, 67 %) of the peak is the ceiling of many rows, and one row is bound by memory.
+// A group of 32 columns takes 8 steps of one byte-product instruction for each vector and row, and
+// then one conversion, one multiplication and one fused multiply-add (Q4_1, Q5_1, Q4_K, Q5_K: two;
+// Q6_K: one multiplication and one fused multiply-add more). With the multiplier ports shared, 8 of
+// 10 (11, 12) issue slots are products: 80 % (73 %, 67 %) of the peak is the ceiling of many rows,
+// and one row is bound by memory. Where products are added in pairs first, each but the first of a
+// chain needs an addition beside it, and many rows go through matmul_strip-inl.h.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,14 @@ struct TileRowsView {
     scales = rows.scales + group + row_in_tile;
     scaled_sums = rows.scaled_sums + group + row_in_tile;
     negated_sums = rows.negated_sums + 2 * group + row_in_tile;
+  }
+
+  // Moves the first group.
+  QUIRE_FORCE_INLINE void Skip(int groups) {
+    quants += groups * kTile * kGroupColumns;
+    scales += groups * kTile;
+    scaled_sums += groups * kTile;
+    negated_sums += groups * 2 * kTile;
   }
 };
 
