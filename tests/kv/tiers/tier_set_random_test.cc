@@ -149,7 +149,8 @@ class TierSetRandom : public TierSetTest {
 };
 
 TEST_F(TierSetRandom, EveryBlockComesBackOnceAndNoVerbWaits) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  // A busy machine brings fewer blocks back meanwhile: it gets more turns.
+  for (uint64_t seed = 1; seed <= 12 || (num_loaded_ <= 100 && seed <= 60); ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
     stores_.clear();
