@@ -3,6 +3,6 @@
 
 namespace quire {
 
-inline constexpr int kNumericsVersion = 1;
+inline constexpr int kNumericsVersion = 2;
 
 }  // namespace quire

@@ -7,7 +7,8 @@
 //     values [kBlockSlots][value_dim]  lanes are dimensions: weighted sums need no shuffles
 //   q8_0
 //     keys   int8 [key_dim / 4][kBlockSlots][4], then scales f16 [key_dim / 32][kBlockSlots]
-//     values int8 [kBlockSlots][value_dim], then scales f16 [kBlockSlots][value_dim / 32]
+//     values int8 [value_dim / 32][kBlockSlots / 4][32][4], four slots side by side, then scales
+//            f16 [value_dim / 32][kBlockSlots]
 // The slot of a token at position p is p % kBlockSlots of entry p / kBlockSlots of its block table.
 #pragma once
 

@@ -161,7 +161,7 @@ class Fixture {
     std::vector<double> stored(head, head + dim);
     if (shape_.type == KvType::kQ8_0) {
       for (int i = 0; i < dim; ++i) {
-        const float scale = F16ToF32(F32ToF16(AbsMaxOfGroup(head, i) / 127.0f));
+        const double scale = ScaleOfGroup(head, i);
         stored[i] = std::nearbyint(stored[i] / scale) * scale;
       }
     }
@@ -188,7 +188,42 @@ class Fixture {
 
   // Softmax attention of one row and head in double precision: [value_dim].
   std::vector<double> Naive(int token, int head) {
-    const int kv_head = head / (shape_.num_heads / shape_.num_kv_heads);
+    const int kv_head = KvHeadOf(head);
+    const std::vector<double> weights = NaiveWeights(token, head);
+    std::vector<double> out(shape_.value_dim);
+    for (int key = 0; key <= token; ++key) {
+      const std::vector<double> stored = Stored(Value(key, kv_head), shape_.value_dim);
+      for (int d = 0; d < shape_.value_dim; ++d) out[d] += weights[key] * stored[d];
+    }
+    return out;
+  }
+
+  // What may be lost of that where q8_0 rounds the weights of each span and group to 0..255 of the
+  // largest: less than a step for each value. [value_dim]
+  std::vector<double> LostToRounding(int token, int head) {
+    std::vector<double> lost(shape_.value_dim);
+    if (shape_.type != KvType::kQ8_0) return lost;
+    const int kv_head = KvHeadOf(head);
+    const std::vector<double> weights = NaiveWeights(token, head);
+    for (int start = 0; start <= token; start += kSpanKeys) {
+      const int end = std::min(token + 1, start + kSpanKeys);
+      for (int d = 0; d < shape_.value_dim; ++d) {
+        double largest = 0;
+        double magnitudes = 0;
+        for (int key = start; key < end; ++key) {
+          const double scale = ScaleOfGroup(Value(key, kv_head), d);
+          largest = std::max(largest, weights[key] * scale);
+          magnitudes += std::abs(std::nearbyint(Value(key, kv_head)[d] / scale));
+        }
+        lost[d] += largest / 255 * magnitudes;
+      }
+    }
+    return lost;
+  }
+
+  // The weights of all keys up to a row's own, which add up to 1.
+  std::vector<double> NaiveWeights(int token, int head) {
+    const int kv_head = KvHeadOf(head);
     const int first = shape_.window > 0 ? std::max(0, token - shape_.window + 1) : 0;
     const std::vector<double> query = ScaledQuery(token, head);
     std::vector<double> scores;
@@ -197,16 +232,14 @@ class Fixture {
       scores.push_back(std::inner_product(query.begin(), query.end(), stored.begin(), 0.0));
     }
     const double maximum = *std::ranges::max_element(scores);
-    std::vector<double> out(shape_.value_dim);
+    std::vector<double> weights(token + 1);
     double sum = 0;
     for (int key = first; key <= token; ++key) {
-      const double weight = std::exp(scores[key - first] - maximum);
-      sum += weight;
-      const std::vector<double> stored = Stored(Value(key, kv_head), shape_.value_dim);
-      for (int d = 0; d < shape_.value_dim; ++d) out[d] += weight * stored[d];
+      weights[key] = std::exp(scores[key - first] - maximum);
+      sum += weights[key];
     }
-    for (double& value : out) value /= sum;
-    return out;
+    for (double& weight : weights) weight /= sum;
+    return weights;
   }
 
   std::span<const std::span<const int32_t>> tables() const { return tables_; }
@@ -219,6 +252,10 @@ class Fixture {
     for (int j = 0; j < kKvScaleGroup; ++j) absmax = std::max(absmax, std::abs(group[j]));
     return absmax;
   }
+  static double ScaleOfGroup(const float* head, int i) {
+    return F16ToF32(F32ToF16(AbsMaxOfGroup(head, i) / 127.0f));
+  }
+  int KvHeadOf(int head) const { return head / (shape_.num_heads / shape_.num_kv_heads); }
 
   Shape shape_;
   int num_tokens_;
@@ -279,13 +316,35 @@ TEST(Attention, IsCloseToASoftmaxInDoublePrecision) {
     for (const int token : {0, 1, 15, 16, 17, 127, 128, 129, 255, 256, 289}) {
       for (int head = 0; head < shape.num_heads; ++head) {
         const std::vector<double> expected = fixture.Naive(token, head);
+        const std::vector<double> lost = fixture.LostToRounding(token, head);
         for (int d = 0; d < shape.value_dim; ++d) {
           const size_t column = static_cast<size_t>(head) * shape.value_dim + d;
           const size_t width = static_cast<size_t>(shape.num_heads) * shape.value_dim;
-          ASSERT_NEAR(out[token * width + column], expected[d], 5e-6)
+          ASSERT_NEAR(out[token * width + column], expected[d], 5e-6 + lost[d])
               << "token " << token << " head " << head << " dimension " << d;
         }
       }
+    }
+  }
+}
+
+// Of the length of an output, over values that have nothing in common.
+TEST(Attention, RoundingTheWeightsOfQ8CostsAnOutputTwoPercentAtMost) {
+  const Shape shape{.num_heads = 6, .key_dim = 128, .value_dim = 128, .type = KvType::kQ8_0};
+  Fixture fixture(shape, 290);
+  fixture.Store(0, 290);
+  const std::vector<float> out = fixture.Attend(*Sets().back(), 2, 0, 290);
+  for (const int token : {100, 127, 128, 200, 289}) {
+    for (int head = 0; head < shape.num_heads; ++head) {
+      const std::vector<double> expected = fixture.Naive(token, head);
+      const float* got = &out[static_cast<size_t>(token * shape.num_heads + head) * 128];
+      double error = 0;
+      double length = 0;
+      for (int d = 0; d < 128; ++d) {
+        error += (got[d] - expected[d]) * (got[d] - expected[d]);
+        length += expected[d] * expected[d];
+      }
+      EXPECT_LT(std::sqrt(error / length), 0.02) << "token " << token << " head " << head;
     }
   }
 }
@@ -570,6 +629,138 @@ TEST(AttendSpan, AnyMixOfKeyRangesIsTheSameInEverySet) {
   }
 }
 
+// Slots that no query attends may hold anything: never written, or a draft that was refused.
+TEST(AttendSpan, BytesAndScalesOfKeysThatAreNotAttendedDoNotMatter) {
+  constexpr int kDim = 64;
+  constexpr int kNumQueries = 3;
+  constexpr int kFirst[kNumQueries] = {5, 0, 20};
+  constexpr int kEnd[kNumQueries] = {30, 9, 20};
+  const std::vector<float> queries = Normal(kDim * kNumQueries, 1);
+  const QuantizedQueries quantized(queries, kNumQueries);
+  const size_t head_bytes = HeadBytes(KvType::kQ8_0, kDim);
+  std::vector<std::byte> keys(2 * head_bytes);
+  std::vector<std::byte> values(2 * head_bytes);
+  const std::byte* key_blocks[kSpanBlocks] = {keys.data(), &keys[head_bytes]};
+  const std::byte* value_blocks[kSpanBlocks] = {values.data(), &values[head_bytes]};
+  const auto attend = [&](const KernelSet& kernels, uint16_t garbage) {
+    for (std::vector<std::byte>* bytes : {&keys, &values}) {
+      for (size_t i = 0; i < bytes->size(); i += 2) std::memcpy(&(*bytes)[i], &garbage, 2);
+    }
+    for (int key = 0; key < 30; ++key) {
+      const size_t block = key / kBlockSlots * head_bytes;
+      EXPECT_TRUE(kernels.store_key(Normal(kDim, key).data(), kDim, KvType::kQ8_0,
+                                    key % kBlockSlots, &keys[block]));
+      EXPECT_TRUE(kernels.store_value(Normal(kDim, 99 + key).data(), kDim, KvType::kQ8_0,
+                                      key % kBlockSlots, &values[block]));
+    }
+    return AttendSpan(kernels, {.queries = queries.data(),
+                                .quantized = &quantized.rows,
+                                .num_queries = kNumQueries,
+                                .key_dim = kDim,
+                                .value_dim = kDim,
+                                .type = KvType::kQ8_0,
+                                .key_blocks = key_blocks,
+                                .value_blocks = value_blocks,
+                                .first_key = kFirst,
+                                .end_key = kEnd});
+  };
+  const SpanResult expected = attend(Reference(), 0);
+  // As halves: infinities, not a number, the largest and a negative one.
+  for (const uint16_t garbage : {0x7c00, 0xfc00, 0x7e01, 0xffff, 0x7bff, 0xbc00}) {
+    for (const KernelSet* kernels : Sets()) {
+      SCOPED_TRACE(fmt::format("{:x} {}", garbage, kernels->name));
+      const SpanResult got = attend(*kernels, garbage);
+      EXPECT_EQ(expected.maxima, got.maxima);
+      EXPECT_TRUE(SameBits(expected.sums, got.sums));
+      EXPECT_TRUE(SameBits(expected.values, got.values));
+    }
+  }
+}
+
+TEST(AttendSpan, TheBytesOfWeightsInQ8ReadByEye) {
+  // A query of zeros weighs all keys 1, so that the bytes are those of the scales 2, 1 and 2^-8
+  // over 2: 255, 127.5 and 0.498, that the dither of keys 0 to 2 (-0.496, 0.004 and -0.246) brings
+  // to 255, 128 and 0. In the second group all is zero.
+  constexpr int kFirst[1] = {0};
+  constexpr int kEnd[1] = {3};
+  const std::vector<float> query(32, 0.0f);
+  const QuantizedQueries quantized(query, 1);
+  for (const KernelSet* kernels : Sets()) {
+    std::vector<std::byte> keys(HeadBytes(KvType::kQ8_0, 32));
+    std::vector<std::byte> values(HeadBytes(KvType::kQ8_0, 64));
+    const float scales[3] = {2.0f, 1.0f, 0x1p-8f};
+    for (int key = 0; key < 3; ++key) {
+      std::vector<float> value(64, 0.0f);
+      value[0] = 127.0f * scales[key];
+      value[1] = -3.0f * scales[key];
+      value[31] = static_cast<float>(key) * scales[key];
+      ASSERT_TRUE(kernels->store_key(query.data(), 32, KvType::kQ8_0, key, keys.data()));
+      ASSERT_TRUE(kernels->store_value(value.data(), 64, KvType::kQ8_0, key, values.data()));
+    }
+    const std::byte* key_blocks[kSpanBlocks] = {keys.data()};
+    const std::byte* value_blocks[kSpanBlocks] = {values.data()};
+    const SpanResult result = AttendSpan(*kernels, {.queries = query.data(),
+                                                    .quantized = &quantized.rows,
+                                                    .num_queries = 1,
+                                                    .key_dim = 32,
+                                                    .value_dim = 64,
+                                                    .type = KvType::kQ8_0,
+                                                    .key_blocks = key_blocks,
+                                                    .value_blocks = value_blocks,
+                                                    .first_key = kFirst,
+                                                    .end_key = kEnd});
+    EXPECT_EQ(result.sums[0], 3.0f);
+    constexpr float kScale = 2.0f / 255.0f;
+    EXPECT_EQ(result.values[0], kScale * (127 * (255 + 128)));
+    EXPECT_EQ(result.values[1], kScale * (-3 * (255 + 128)));
+    EXPECT_EQ(result.values[2], 0.0f);
+    EXPECT_EQ(result.values[31], kScale * 128);
+    for (int d = 32; d < 64; ++d) EXPECT_EQ(result.values[d], 0.0f);
+  }
+}
+
+TEST(AttendSpan, ManySmallWeightsOfQ8KeepTheirSumBesideALargeOne) {
+  // Key 0 weighs 1 and the others 0.3 steps of 255 each, which would all round to 0.
+  constexpr int kFirst[1] = {0};
+  constexpr int kEnd[1] = {kSpanKeys};
+  const float small = 0.3f / 255.0f;
+  std::vector<float> query(32, 0.0f);
+  query[0] = 1.0f;
+  const QuantizedQueries quantized(query, 1);
+  const size_t head_bytes = HeadBytes(KvType::kQ8_0, 32);
+  for (const KernelSet* kernels : Sets()) {
+    std::vector<std::byte> keys(kSpanBlocks * head_bytes);
+    std::vector<std::byte> values(kSpanBlocks * head_bytes);
+    const std::byte* key_blocks[kSpanBlocks];
+    const std::byte* value_blocks[kSpanBlocks];
+    for (int key = 0; key < kSpanKeys; ++key) {
+      const size_t block = key / kBlockSlots;
+      key_blocks[block] = &keys[block * head_bytes];
+      value_blocks[block] = &values[block * head_bytes];
+      std::vector<float> stored(32, 0.0f);
+      stored[0] = key == 0 ? -std::log(small) : 0.0f;
+      ASSERT_TRUE(kernels->store_key(stored.data(), 32, KvType::kQ8_0, key % kBlockSlots,
+                                     &keys[block * head_bytes]));
+      stored[0] = key == 0 ? 1.0f : 0.0f;
+      stored[1] = key == 0 ? 0.0f : 1.0f;
+      ASSERT_TRUE(kernels->store_value(stored.data(), 32, KvType::kQ8_0, key % kBlockSlots,
+                                       &values[block * head_bytes]));
+    }
+    const SpanResult result = AttendSpan(*kernels, {.queries = query.data(),
+                                                    .quantized = &quantized.rows,
+                                                    .num_queries = 1,
+                                                    .key_dim = 32,
+                                                    .value_dim = 32,
+                                                    .type = KvType::kQ8_0,
+                                                    .key_blocks = key_blocks,
+                                                    .value_blocks = value_blocks,
+                                                    .first_key = kFirst,
+                                                    .end_key = kEnd});
+    EXPECT_NEAR(result.values[0], 1.0f, 1e-3f);
+    EXPECT_NEAR(result.values[1], 127 * small, 0.03f * 127 * small);
+  }
+}
+
 TEST(AttendSpan, SumsAndMaximaReadByEye) {
   // Keys 3, 4 and 5 score 2, 2 and 2 - ln 2 (nearly); key 6 would win and is not attended.
   constexpr int kFirst[1] = {3};
@@ -671,17 +862,19 @@ TEST(StoreKv, AGroupOfQ8HasOneScaleAndReadsByEye) {
   for (const KernelSet* kernels : Sets()) {
     std::vector<std::byte> block(HeadBytes(KvType::kQ8_0, 64), std::byte{0x5a});
     ASSERT_TRUE(kernels->store_value(row.data(), 64, KvType::kQ8_0, 15, block.data()));
-    const auto* quants = reinterpret_cast<const int8_t*>(block.data()) + 15 * 64;
+    // Each group's last four slots, of which it is the last.
+    const auto* quants = reinterpret_cast<const int8_t*>(block.data()) + 12 * 32 + 3;
     EXPECT_EQ(quants[0], -127);
-    EXPECT_EQ(quants[1], 2);  // 1.5, to even
-    EXPECT_EQ(quants[2], 2);  // 2.5, to even
-    EXPECT_EQ(quants[31], 2);
-    EXPECT_EQ(quants[32], 127);  // 174.6
-    EXPECT_EQ(quants[33], -1);
-    const auto* scales = reinterpret_cast<const uint16_t*>(block.data() + 16 * 64) + 15 * 2;
-    EXPECT_EQ(F16ToF32(scales[0]), 2.0f);
-    EXPECT_EQ(scales[1], 1);
-    EXPECT_EQ(block[14 * 64], std::byte{0x5a});
+    EXPECT_EQ(quants[4], 2);  // 1.5, to even
+    EXPECT_EQ(quants[8], 2);  // 2.5, to even
+    EXPECT_EQ(quants[4 * 31], 2);
+    EXPECT_EQ(quants[16 * 32], 127);  // 174.6
+    EXPECT_EQ(quants[16 * 32 + 4], -1);
+    EXPECT_EQ(quants[-1], 0x5a);
+    const auto* scales = reinterpret_cast<const uint16_t*>(block.data() + 16 * 64);
+    EXPECT_EQ(F16ToF32(scales[15]), 2.0f);
+    EXPECT_EQ(scales[16 + 15], 1);
+    EXPECT_EQ(scales[16 + 14], 0x5a5a);
 
     row[32] = 127 * 0x1p-25f;  // a tie, to even
     ASSERT_TRUE(kernels->store_key(row.data(), 64, KvType::kQ8_0, 1, block.data()));

@@ -8,7 +8,7 @@
 
 namespace quire::avx2 {
 
-using KeyBytes = Avx2;
+using ByteVectors = Avx2;
 
 #include "kernels/generic/exp-inl.h"
 // After exp-inl.h.

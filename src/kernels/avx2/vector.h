@@ -67,12 +67,6 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, uint16_t* x, int n) {
   for (int i = 0; i < n; ++i) x[i] = lanes[i];
 }
 
-// A half to all lanes.
-QUIRE_FORCE_INLINE F32x16 SetF16(const uint16_t* x) {
-  const __m256 lanes = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(*x)));
-  return {lanes, lanes};
-}
-
 // bfloat16, the upper half of a float.
 struct Bf16 {
   uint16_t bits;
@@ -106,18 +100,22 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, Bf16* x, int n) {
   for (int i = 0; i < n; ++i) x[i] = lanes[i];
 }
 
-// Whole numbers -128..127 as bytes.
-QUIRE_FORCE_INLINE F32x16 Load(const int8_t* x) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+// Rounded to bytes, ties to even: -128..127, and 0..255 with what is not a number as 0.
+QUIRE_FORCE_INLINE __m256i RoundToWords(F32x16 a) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
+  return _mm256_permute4x64_epi64(words, 0xd8);
 }
 QUIRE_FORCE_INLINE void Store(F32x16 a, int8_t* x) {
-  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
-  const __m256i in_order = _mm256_permute4x64_epi64(words, 0xd8);
+  const __m256i words = RoundToWords(a);
   _mm_storeu_si128(
       reinterpret_cast<__m128i*>(x),
-      _mm_packs_epi16(_mm256_castsi256_si128(in_order), _mm256_extracti128_si256(in_order, 1)));
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+QUIRE_FORCE_INLINE void Store(F32x16 a, uint8_t* x) {
+  const __m256i words = RoundToWords(a);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(x),
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 
 QUIRE_FORCE_INLINE F32x16 Add(F32x16 a, F32x16 b) {

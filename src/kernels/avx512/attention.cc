@@ -8,7 +8,7 @@
 
 namespace quire::avx512 {
 
-using KeyBytes = Avx512Vnni;
+using ByteVectors = Avx512Vnni;
 
 #include "kernels/generic/exp-inl.h"
 // After exp-inl.h.

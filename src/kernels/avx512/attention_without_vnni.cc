@@ -8,7 +8,7 @@
 
 namespace quire::avx512 {
 
-using KeyBytes = Avx512Pairs;
+using ByteVectors = Avx512Pairs;
 
 #include "kernels/generic/exp-inl.h"
 // After exp-inl.h.

@@ -50,11 +50,6 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, uint16_t* x, int n) {
                            _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-// A half to all lanes.
-QUIRE_FORCE_INLINE F32x16 SetF16(const uint16_t* x) {
-  return {_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(*x)))};
-}
-
 // bfloat16, the upper half of a float; a tie goes to the even one. (vcvtneps2bf16 would flush
 // denormals.)
 struct Bf16 {
@@ -82,14 +77,11 @@ QUIRE_FORCE_INLINE void StoreFirst(F32x16 a, Bf16* x, int n) {
   _mm256_mask_storeu_epi16(x, FirstLanes(n), RoundToBf16(a));
 }
 
-// Whole numbers -128..127 as bytes.
-QUIRE_FORCE_INLINE F32x16 Load(const int8_t* x) {
-  return {_mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))))};
-}
+// Rounded to bytes, ties to even: -128..127, and 0..255 with what is not a number as 0.
 QUIRE_FORCE_INLINE void Store(F32x16 a, int8_t* x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
 }
+QUIRE_FORCE_INLINE void Store(F32x16 a, uint8_t* x) { Store(a, reinterpret_cast<int8_t*>(x)); }
 
 QUIRE_FORCE_INLINE F32x16 Add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 QUIRE_FORCE_INLINE F32x16 Sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }

@@ -4,7 +4,7 @@
 // multiply-adds, and bytes read by type:
 //   f32        1,024 * D   1.5 FMAs a byte at Q = 6
 //   f16, bf16    512 * D   3
-//   q8_0         272 * D   5.6; half of them int8 products, four and more a lane and instruction
+//   q8_0         272 * D   5.6; int8 products, four a lane and instruction with VNNI
 // A core with one 16-lane FMA a cycle at 3.7 GHz needs 20 GB/s of f16 keys and values at Q = 6, and
 // so the FMAs are the limit; at Q = 1 the bandwidth is. A span's keys (32 KiB of f16 at D = 128) do
 // not fit the first-level cache beside its values, so both stream from the second level, where the
@@ -13,8 +13,8 @@
 // Register blocking: Q queries by B vectors, Q * B accumulators, so that a loaded and widened
 // vector serves Q FMAs and a broadcast query or weight serves B.
 //
-// Included inside the namespace of an instruction set, after exp-inl.h and a `using KeyBytes =` of
-// the byte vectors (byte_vector.h) that q8_0 scores are computed with.
+// Included inside the namespace of an instruction set, after exp-inl.h and a `using ByteVectors =`
+// of those (byte_vector.h) that q8_0 is computed with.
 #pragma once
 
 namespace {
@@ -41,6 +41,7 @@ constexpr int VectorsBeside(int num_queries) {
 }  // namespace
 
 #include "kernels/generic/attention_q8_0-inl.h"
+#include "kernels/generic/attention_values_q8_0-inl.h"
 
 namespace {
 
@@ -133,9 +134,6 @@ QUIRE_FORCE_INLINE F32x16 LoadLanes(const T* x, [[maybe_unused]] int rest) {
 // values[q][d] continues its chain over the keys begin..end - 1 for V vectors of dimensions, or for
 // the first `rest` lanes of one. weights [Q][kSpanKeys], values [Q][value_dim]. Meanwhile the same
 // bytes of the blocks `next` are prefetched.
-//
-// Elements of q8_0 (T = int8_t) are multiplied by their scale when loaded, which is exact: 7 bits
-// times 11.
 template <typename T, int Q, int V, bool kWhole>
 QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const* next,
                                          const float* weights, int begin, int end, int value_dim,
@@ -154,14 +152,6 @@ QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const*
     const int slot = key % kBlockSlots;
     const size_t offset = static_cast<size_t>(slot) * value_dim + first_dim;
     const T* row = blocks[key / kBlockSlots] + offset;
-    [[maybe_unused]] const uint16_t* scales = nullptr;
-    [[maybe_unused]] const int num_groups = value_dim / kKvScaleGroup;
-    if constexpr (kScaled<T>) {
-      scales = ScalesOf(blocks[key / kBlockSlots], value_dim) + slot * num_groups +
-               first_dim / kKvScaleGroup;
-      const auto* next_scales = ScalesOf(next[key / kBlockSlots], value_dim);
-      for (int i = 0; i < kBlockSlots * num_groups; i += 32) Prefetch(next_scales + i);
-    }
     const T* next_line = next[key / kBlockSlots] + offset;
     const int block_end = (key / kBlockSlots + 1) * kBlockSlots;
     const int stop = block_end < end ? block_end : end;
@@ -169,17 +159,8 @@ QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const*
 #pragma GCC unroll 8
       for (int i = 0; i < V * 16; i += kLine) Prefetch(next_line + i);
       const auto weight = [&](int q) { return Set(weights[q * kSpanKeys + key]); };
-      if constexpr (kScaled<T>) {
-        F32x16 factors[(V + 1) / 2];
-#pragma GCC unroll 8
-        for (int i = 0; i < (V + 1) / 2; ++i) factors[i] = SetF16(scales + i);
-        scales += num_groups;
-        OuterProduct<Q, V>(
-            weight, [&](int v) { return Mul(Load(row + v * 16), factors[v / 2]); }, sums);
-      } else {
-        OuterProduct<Q, V>(
-            weight, [&](int v) { return LoadLanes<kWhole>(row + v * 16, rest); }, sums);
-      }
+      OuterProduct<Q, V>(
+          weight, [&](int v) { return LoadLanes<kWhole>(row + v * 16, rest); }, sums);
     }
   }
 #pragma GCC unroll 8
@@ -207,7 +188,7 @@ QUIRE_FORCE_INLINE void AccumulateFrom(const T* const* blocks, const T* const* n
   if (first_dim == value_dim) return;
   if constexpr (V > 1) {
     AccumulateFrom<T, Q, V / 2>(blocks, next, weights, begin, end, value_dim, first_dim, values);
-  } else if constexpr (!kScaled<T>) {
+  } else {
     AccumulateValues<T, Q, 1, false>(blocks, next, weights, begin, end, value_dim, first_dim,
                                      value_dim - first_dim, values);
   }
@@ -221,6 +202,14 @@ void AccumulateAll(const T* const* blocks, const T* const* next, const float* we
   AccumulateFrom<T, Q, VectorsBeside(Q)>(blocks, next, weights, begin, end, value_dim, 0, values);
 }
 
+// lanes, but `other` for the keys of the block at `start` that are not attended. Blocks of which
+// all are need no mask.
+QUIRE_FORCE_INLINE F32x16 KeepAttended(F32x16 lanes, int start, int first_key, int end_key,
+                                       F32x16 other) {
+  if (start >= first_key && start + kBlockSlots <= end_key) return lanes;
+  return KeepLanes(lanes, first_key - start, end_key - start, other);
+}
+
 // weights [kSpanKeys]: scores become exp(score - maximum), 0 for keys not attended, in the blocks
 // first_block..end_block - 1.
 QUIRE_FORCE_INLINE void Softmax(int first_key, int end_key, int first_block, int end_block,
@@ -229,8 +218,7 @@ QUIRE_FORCE_INLINE void Softmax(int first_key, int end_key, int first_block, int
   F32x16 maxima = lowest;
   for (int b = first_block; b < end_block; ++b) {
     const int start = b * kBlockSlots;
-    const F32x16 scores = Load(weights + start);
-    maxima = Max(KeepLanes(scores, first_key - start, end_key - start, lowest), maxima);
+    maxima = Max(KeepAttended(Load(weights + start), start, first_key, end_key, lowest), maxima);
   }
   *maximum = MaxOfLanes(maxima);
   const F32x16 top = Set(*maximum);
@@ -238,7 +226,7 @@ QUIRE_FORCE_INLINE void Softmax(int first_key, int end_key, int first_block, int
   for (int b = first_block; b < end_block; ++b) {
     const int start = b * kBlockSlots;
     const F32x16 weight =
-        KeepLanes(Exp(Sub(Load(weights + start), top)), first_key - start, end_key - start, Zero());
+        KeepAttended(Exp(Sub(Load(weights + start), top)), start, first_key, end_key, Zero());
     Store(weight, weights + start);
     lanes = Add(lanes, weight);
   }
@@ -266,38 +254,11 @@ QUIRE_FORCE_INLINE SpanKeys FindSpanKeys(const AttentionSpanJob& job) {
   return keys;
 }
 
+// values [Q][value_dim] <- the sums over the keys that each query attends: together, where all do.
 template <typename T, int Q>
-void AttendQueries(const AttentionSpanJob& job) {
-  const SpanKeys keys = FindSpanKeys(job);
-  const int first_block = keys.first / kBlockSlots;
-  const int end_block = (keys.end + kBlockSlots - 1) / kBlockSlots;
-  const T* key_blocks[kSpanBlocks];
-  const T* value_blocks[kSpanBlocks];
-  const T* next_blocks[kSpanBlocks];
-  for (int b = first_block; b < end_block; ++b) {
-    // A block that nobody needs between others: any memory will do for scores that are masked.
-    const std::byte* block = job.key_blocks[b];
-    if (block == nullptr) block = job.key_blocks[first_block];
-    key_blocks[b] = reinterpret_cast<const T*>(block);
-    value_blocks[b] = reinterpret_cast<const T*>(job.value_blocks[b]);
-    // Prefetches of what is near already cost little; those of no address cost a page walk.
-    const std::byte* next = job.next_key_blocks.empty() ? nullptr : job.next_key_blocks[b];
-    next_blocks[b] = next != nullptr ? reinterpret_cast<const T*>(next) : value_blocks[b];
-  }
-  alignas(64) float weights[Q * kSpanKeys];
-  float* scores = weights + first_block * kBlockSlots;
-  if constexpr (kScaled<T>) {
-    ScoreQuantized<Q>(*job.quantized, key_blocks + first_block, value_blocks + first_block,
-                      end_block - first_block, scores);
-  } else {
-    ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
-                                     value_blocks + first_block, end_block - first_block, scores);
-  }
-  for (int q = 0; q < Q; ++q) {
-    Softmax(job.first_key[q], job.end_key[q], first_block, end_block, weights + q * kSpanKeys,
-            &job.maxima[q], &job.sums[q]);
-  }
-
+QUIRE_FORCE_INLINE void AccumulateSpan(const AttentionSpanJob& job, const SpanKeys& keys,
+                                       const T* const* value_blocks, const T* const* next_blocks,
+                                       const float* weights) {
   const int value_dim = job.value_dim;
   for (int i = 0; i < Q * value_dim; ++i) job.values[i] = 0.0f;
   if (keys.common_first < keys.common_end) {
@@ -316,6 +277,50 @@ void AttendQueries(const AttentionSpanJob& job) {
   for (int q = 0; q < Q; ++q) {
     AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, job.first_key[q],
                         job.end_key[q], value_dim, job.values + q * value_dim);
+  }
+}
+
+template <typename T, int Q>
+void AttendQueries(const AttentionSpanJob& job) {
+  const SpanKeys keys = FindSpanKeys(job);
+  const int first_block = keys.first / kBlockSlots;
+  const int end_block = (keys.end + kBlockSlots - 1) / kBlockSlots;
+  const T* key_blocks[kSpanBlocks];
+  const T* value_blocks[kSpanBlocks];
+  const T* next_blocks[kSpanBlocks];
+  for (int b = first_block; b < end_block; ++b) {
+    // A block that nobody needs between others: any memory will do for what is masked.
+    const int needed = job.key_blocks[b] != nullptr ? b : first_block;
+    key_blocks[b] = reinterpret_cast<const T*>(job.key_blocks[needed]);
+    value_blocks[b] = reinterpret_cast<const T*>(job.value_blocks[needed]);
+    // Prefetches of what is near already cost little; those of no address cost a page walk.
+    const std::byte* next = job.next_key_blocks.empty() ? nullptr : job.next_key_blocks[b];
+    next_blocks[b] = next != nullptr ? reinterpret_cast<const T*>(next) : value_blocks[b];
+  }
+  alignas(64) float weights[Q * kSpanKeys];
+  float* scores = weights + first_block * kBlockSlots;
+  if constexpr (kScaled<T>) {
+    ScoreQuantized<Q>(*job.quantized, key_blocks + first_block, value_blocks + first_block,
+                      end_block - first_block, scores);
+  } else {
+    ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
+                                     value_blocks + first_block, end_block - first_block, scores);
+  }
+  for (int q = 0; q < Q; ++q) {
+    Softmax(job.first_key[q], job.end_key[q], first_block, end_block, weights + q * kSpanKeys,
+            &job.maxima[q], &job.sums[q]);
+  }
+
+  if constexpr (kScaled<T>) {
+    SumQuantized<Q>({.blocks = value_blocks + first_block,
+                     .next = next_blocks + first_block,
+                     .num_blocks = end_block - first_block,
+                     .value_dim = job.value_dim,
+                     .weights = scores,
+                     .dither = kKeyDither.steps + first_block * kBlockSlots},
+                    job.values);
+  } else {
+    AccumulateSpan<T, Q>(job, keys, value_blocks, next_blocks, weights);
   }
 }
 

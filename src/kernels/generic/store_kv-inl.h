@@ -94,18 +94,19 @@ bool StoreQuantizedKey(const float* key, int key_dim, int slot, std::byte* block
   return fits;
 }
 
-// value into the slot's rows of int8 [16][value_dim] and f16 [16][value_dim / 32].
+// value into the slot's bytes of int8 [value_dim / 32][4][32][4] and f16 [value_dim / 32][16]: a
+// byte at a time, for the bytes between may be another thread's.
 bool StoreQuantizedValue(const float* value, int value_dim, int slot, std::byte* block_values) {
   bool fits = true;
-  std::byte* row = block_values + static_cast<size_t>(slot) * value_dim;
-  std::byte* scales = block_values + static_cast<size_t>(value_dim) * kBlockSlots +
-                      slot * (value_dim / kKvScaleGroup) * sizeof(uint16_t);
+  std::byte* scales = block_values + static_cast<size_t>(value_dim) * kBlockSlots;
   for (int d = 0; d < value_dim; d += kKvScaleGroup) {
     const KvGroupBytes group = QuantizeKvGroup(value + d);
     fits &= group.fits;
-    __builtin_memcpy(row + d, group.quants, kKvScaleGroup);
-    __builtin_memcpy(scales + d / kKvScaleGroup * sizeof(group.scale), &group.scale,
-                     sizeof(group.scale));
+    std::byte* column = block_values + static_cast<size_t>(d) * kBlockSlots +
+                        slot / 4 * (4 * kKvScaleGroup) + slot % 4;
+    for (int i = 0; i < kKvScaleGroup; ++i) column[4 * i] = std::byte(group.quants[i]);
+    __builtin_memcpy(scales + (d / kKvScaleGroup * kBlockSlots + slot) * sizeof(group.scale),
+                     &group.scale, sizeof(group.scale));
   }
   return fits;
 }

@@ -12,6 +12,9 @@ namespace quire::reference {
 namespace {
 
 constexpr int kLanes = 16;
+constexpr float kMostWeight = 255.0f;
+// A group up to here is all zero.
+constexpr float kLeastQuantized = 1e-30f;
 
 template <typename T>
 T LoadAs(const std::byte* array, size_t idx) {
@@ -51,6 +54,12 @@ bool Store(KvType type, float value, std::byte* array, size_t idx) {
 // The scales of q8_0 lie behind the bytes of the slots.
 const std::byte* ScalesOf(const std::byte* head, int dim) {
   return head + static_cast<size_t>(dim) * kBlockSlots;
+}
+
+// Where the element d of a value lies among the bytes of a head.
+size_t QuantizedValuePlace(int slot, int d) {
+  const int group_fours = d / kKvScaleGroup * (kBlockSlots / 4) + slot / 4;
+  return (static_cast<size_t>(group_fours) * kKvScaleGroup + d % kKvScaleGroup) * 4 + slot % 4;
 }
 
 // A group of q8_0. Returns false if its values are not finite or its scale does not fit f16.
@@ -118,14 +127,8 @@ float KeyElement(const AttentionSpanJob& job, int key, int d) {
 }
 
 float ValueElement(const AttentionSpanJob& job, int key, int d) {
-  const std::byte* values = job.value_blocks[key / kBlockSlots];
-  const int slot = key % kBlockSlots;
-  const size_t idx = static_cast<size_t>(slot) * job.value_dim + d;
-  if (job.type != KvType::kQ8_0) return Load(job.type, values, idx);
-  const int num_groups = job.value_dim / kKvScaleGroup;
-  const uint16_t scale =
-      LoadAs<uint16_t>(ScalesOf(values, job.value_dim), slot * num_groups + d / kKvScaleGroup);
-  return static_cast<float>(LoadAs<int8_t>(values, idx)) * F16ToF32(scale);
+  return Load(job.type, job.value_blocks[key / kBlockSlots],
+              static_cast<size_t>(key % kBlockSlots) * job.value_dim + d);
 }
 
 float Score(const AttentionSpanJob& job, int query, int key) {
@@ -145,6 +148,42 @@ float SumOfLanes(float (&lanes)[kLanes]) {
   return lanes[0];
 }
 
+// What is added to the weight of a key before it is rounded: -1/2 to 1/2, by its reversed bits.
+float KeyDither(int key) {
+  int reversed = 0;
+  for (int bit = 1; bit < kSpanKeys; bit *= 2) reversed = 2 * reversed + ((key & bit) != 0 ? 1 : 0);
+  return (static_cast<float>(reversed) + 0.5f) / kSpanKeys - 0.5f;
+}
+
+// The weighted sums of a query's values in the dimensions of one group, for its weights by key.
+void SumQuantizedValues(const AttentionSpanJob& job, int query, int group, const float* weights,
+                        float* values) {
+  const int first = job.first_key[query];
+  const int end = job.end_key[query];
+  float products[kSpanKeys];
+  float top = 0.0f;
+  for (int key = first; key < end; ++key) {
+    const std::byte* scales = ScalesOf(job.value_blocks[key / kBlockSlots], job.value_dim);
+    const auto scale = LoadAs<uint16_t>(scales, group * kBlockSlots + key % kBlockSlots);
+    products[key] = weights[key] * F16ToF32(scale);
+    top = products[key] > top ? products[key] : top;
+  }
+  const bool none = top <= kLeastQuantized;
+  const float scale = none ? 0.0f : top / kMostWeight;
+  const float inverse = none ? 0.0f : kMostWeight / top;
+  for (int d = 0; d < kKvScaleGroup; ++d) {
+    int isum = 0;
+    for (int key = first; key < end; ++key) {
+      const auto element =
+          LoadAs<int8_t>(job.value_blocks[key / kBlockSlots],
+                         QuantizedValuePlace(key % kBlockSlots, group * kKvScaleGroup + d));
+      const float dithered = std::fma(products[key], inverse, KeyDither(key));
+      isum += static_cast<int>(std::nearbyintf(dithered)) * element;
+    }
+    values[d] = scale * static_cast<float>(isum);
+  }
+}
+
 void AttendQuery(const AttentionSpanJob& job, int query) {
   const int first = job.first_key[query];
   const int end = job.end_key[query];
@@ -161,12 +200,19 @@ void AttendQuery(const AttentionSpanJob& job, int query) {
   }
   job.maxima[query] = maximum;
   job.sums[query] = SumOfLanes(lanes);
+  float* values = job.values + static_cast<size_t>(query) * job.value_dim;
+  if (job.type == KvType::kQ8_0) {
+    for (int group = 0; group < job.value_dim / kKvScaleGroup; ++group) {
+      SumQuantizedValues(job, query, group, weights, values + group * kKvScaleGroup);
+    }
+    return;
+  }
   for (int d = 0; d < job.value_dim; ++d) {
     float value = 0.0f;
     for (int key = first; key < end; ++key) {
       value = std::fma(weights[key], ValueElement(job, key, d), value);
     }
-    job.values[static_cast<size_t>(query) * job.value_dim + d] = value;
+    values[d] = value;
   }
 }
 
@@ -202,9 +248,9 @@ bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::b
       uint16_t scale = 0;
       finite &= QuantizeGroup(value + d, quants, &scale);
       for (int i = 0; i < kKvScaleGroup; ++i) {
-        StoreAs(quants[i], block_values, static_cast<size_t>(slot) * value_dim + d + i);
+        StoreAs(quants[i], block_values, QuantizedValuePlace(slot, d + i));
       }
-      StoreAs(scale, scales, (slot * value_dim + d) / kKvScaleGroup);
+      StoreAs(scale, scales, d / kKvScaleGroup * kBlockSlots + slot);
     }
     return finite;
   }
