@@ -62,15 +62,22 @@ std::string CachedText(const RequestResult& result) {
   return text;
 }
 
+// " (150 of 160 drafts accepted)", where there were any.
+std::string DraftText(const RequestResult& result) {
+  return result.draft_tokens == 0 ? std::string()
+                                  : fmt::format(" ({} of {} drafts accepted)",
+                                                result.accepted_draft_tokens, result.draft_tokens);
+}
+
 }  // namespace
 
 std::string FormatStats(const RequestResult& result, const Engine& engine) {
   return fmt::format(
       "{} prompt tokens ({}), first token {:.3f} s, prefill {:.1f} tok/s, {} tokens at "
-      "{:.1f} tok/s, KV {:.2f} MiB, {}",
+      "{:.1f} tok/s{}, KV {:.2f} MiB, {}",
       result.prompt_tokens, CachedText(result), result.first_token_ms / 1000,
       PrefillPerSecond(result), result.completion_tokens(), DecodePerSecond(result),
-      static_cast<double>(EntryBytes(result, engine)) / (1 << 20),
+      DraftText(result), static_cast<double>(EntryBytes(result, engine)) / (1 << 20),
       NameOf(result.choices[0].finish_reason));
 }
 
@@ -93,6 +100,9 @@ std::string AnswerAsJson(const RequestResult& result, const Engine& engine) {
         {"completion_tokens", choice.tokens.size()},
         {"total_tokens", static_cast<size_t>(result.prompt_tokens) + choice.tokens.size()},
         {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}},
+        {"completion_tokens_details",
+         {{"accepted_prediction_tokens", result.accepted_draft_tokens},
+          {"rejected_prediction_tokens", result.draft_tokens - result.accepted_draft_tokens}}},
         {"cached_by_tier",
          {{"memory", result.cached_by_tier.memory},
           {"disk", result.cached_by_tier.disk},
@@ -103,6 +113,8 @@ std::string AnswerAsJson(const RequestResult& result, const Engine& engine) {
         {"first_token_ms", result.first_token_ms},
         {"decode_ms", result.decode_ms},
         {"prefill_per_second", PrefillPerSecond(result)},
+        {"draft_n", result.draft_tokens},
+        {"draft_n_accepted", result.accepted_draft_tokens},
         {"decode_per_second", DecodePerSecond(result)}}},
       {"kv_bytes", EntryBytes(result, engine)},
       {"seed", result.seed},

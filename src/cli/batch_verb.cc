@@ -186,6 +186,7 @@ void AddBatchVerb(CLI::App& app, int& exit_code) {
   AddEngineFlags(*verb, flags->engine);
   AddBatchingFlags(*verb, flags->engine);
   AddTierFlags(*verb, flags->engine.tiers.emplace());
+  AddSpeculationFlags(*verb, flags->engine, "ngram");
   verb->add_option("FILE", flags->file, "the requests; - is standard input")->required();
   verb->add_option("-o,--output", flags->output,
                    "where the results go, a line each; what is there is not answered again "

@@ -46,6 +46,20 @@ void AddComputeFlags(CLI::App& app, EngineFlags& flags) {
                "pack the weights in memory and keep no file of them");
 }
 
+void AddSpeculationFlags(CLI::App& app, EngineFlags& flags, const std::string& type) {
+  flags.speculation = type;
+  app.add_option("--spec-type", flags.speculation,
+                 "drafts of the next tokens, computed in one step where it was measured to pay: "
+                 "ngram (from the sequence's own text), ngram-cache (also from what the KV cache "
+                 "holds of others that began alike) or none; never changes the output")
+      ->check(CLI::IsMember({"ngram", "ngram-cache", "none"}))
+      ->capture_default_str();
+  app.add_option("--draft-max,--draft,--draft-n", flags.max_drafts,
+                 "drafts of a sequence in a step at most")
+      ->check(CLI::Range(1, kMostDrafts))
+      ->capture_default_str();
+}
+
 void AddBatchingFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--parallel,--max-num-seqs", flags.max_sequences,
                  "sequences that run at once at most")
@@ -72,7 +86,10 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags) {
                                       .max_batched_tokens = flags.max_batched_tokens,
                                       .target_step_ms = flags.max_step_ms},
                         .max_queue = flags.max_queue,
-                        .reuse_sampled_ids = !flags.no_sampled_ids};
+                        .reuse_sampled_ids = !flags.no_sampled_ids,
+                        .speculation = {.max_drafts = flags.max_drafts}};
+  if (flags.speculation == "ngram") options.speculation.type = SpeculationType::kNgram;
+  if (flags.speculation == "ngram-cache") options.speculation.type = SpeculationType::kNgramCache;
   if (!flags.kv_size.empty()) {
     QUIRE_ASSIGN_OR_RETURN(options.runner.kv_bytes, ParseByteSize(flags.kv_size));
   }

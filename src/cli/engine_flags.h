@@ -29,12 +29,16 @@ struct EngineFlags {
   bool no_pack_cache = false;
   bool no_sampled_ids = false;
   std::optional<TierFlags> tiers{};  // of the verbs that have them
+  std::string speculation = "none";  // SpeculationOptions::type; of the verbs that have the flags
+  int max_drafts = 15;
 };
 
 // Declares MODEL and the flags; `flags` outlives the parse.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 // As above, without MODEL.
 void AddComputeFlags(CLI::App& app, EngineFlags& flags);
+// Declares those of drafts; `type` is what they begin with.
+void AddSpeculationFlags(CLI::App& app, EngineFlags& flags, const std::string& type);
 // Declares those that only an engine for many requests needs.
 void AddBatchingFlags(CLI::App& app, EngineFlags& flags);
 

@@ -98,6 +98,7 @@ void AddRunVerb(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   AddEngineFlags(*verb, flags->engine);
   AddTierFlags(*verb, flags->engine.tiers.emplace());
+  AddSpeculationFlags(*verb, flags->engine, "ngram");
   CLI::Option* prompt =
       verb->add_option("-p,--prompt", flags->prompt,
                        "the message to answer; standard output holds the answer alone");

@@ -111,6 +111,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& flags) {
       "pulled first where it is not here");
   AddBatchingFlags(app, flags.engine);
   AddTierFlags(app, flags.engine.tiers.emplace());
+  AddSpeculationFlags(app, flags.engine, "ngram");
   app.add_option("--memory", flags.engine.memory,
                  "memory for all that the process takes, such as 4GiB: keys and values get what "
                  "weights and activations leave (default: half of what is free then)");

@@ -32,6 +32,8 @@ class Answer {
   std::string Finish(FinishReason reason);
 
   bool ended() const { return ended_; }
+  // That it may still have.
+  int tokens_left() const { return max_tokens_ - static_cast<int>(choice_.tokens.size()); }
   const Choice& choice() const { return choice_; }
   Choice TakeChoice() { return std::move(choice_); }
 

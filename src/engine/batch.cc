@@ -329,13 +329,25 @@ std::vector<StepItem> Batch::Begin(const StepPlan& plan) {
     const int num_tokens = std::min(line.num_tokens, entry.num_tokens() - first);
     // Where the plan's count of blocks was not enough, it keeps what it has; the next plan sees
     // exact numbers.
-    if (!cache_.Reserve(*entry.tables, first + num_tokens)) continue;
-    items.push_back({.sequence = line.sequence,
-                     .first_position = first,
-                     .num_tokens = num_tokens,
-                     .tokens = std::span(entry.spec.tokens).subspan(first, num_tokens),
-                     .reaches_end = first + num_tokens == entry.num_tokens(),
-                     .block_tables = entry.tables->views()});
+    const auto num_drafts = static_cast<int>(line.drafts.size());
+    const bool has_drafts =
+        num_drafts > 0 && cache_.Reserve(*entry.tables, first + num_tokens + num_drafts);
+    if (!has_drafts && !cache_.Reserve(*entry.tables, first + num_tokens)) continue;
+    StepItem item{.sequence = line.sequence,
+                  .first_position = first,
+                  .num_tokens = num_tokens,
+                  .tokens = std::span(entry.spec.tokens).subspan(first, num_tokens),
+                  .reaches_end = first + num_tokens == entry.num_tokens(),
+                  .block_tables = entry.tables->views()};
+    if (has_drafts) {
+      entry.fed.assign(item.tokens.begin(), item.tokens.end());
+      entry.fed.insert(entry.fed.end(), line.drafts.begin(), line.drafts.end());
+      entry.fed_position = first;
+      item.num_tokens += num_drafts;
+      item.num_drafts = num_drafts;
+      item.tokens = entry.fed;
+    }
+    items.push_back(item);
   }
   return items;
 }
@@ -346,12 +358,17 @@ void Batch::Commit(std::span<const StepItem> items) {
     if (found == entries_.end() || !found->second->tables) continue;
     Entry& entry = *found->second;
     cache_.Commit(*entry.tables,
-                  std::span(entry.spec.tokens).first(item.first_position + item.num_tokens));
+                  std::span(entry.spec.tokens)
+                      .first(item.first_position + item.num_tokens - item.num_drafts));
     entry.awaits_token = item.reaches_end;
   }
 }
 
-void Batch::ObserveStep(const StepPlan& plan, double duration_ms) {
+void Batch::ObserveStep(const StepPlan& plan, double duration_ms, double drafts_factor) {
+  if (plan.num_drafts > 0) {
+    if (drafts_factor <= 0) return;
+    duration_ms /= drafts_factor;
+  }
   int num_decodes = 0;
   double sum_of_positions = 0;  // of the prefill tokens
   for (const PlanLine& line : plan.lines) {

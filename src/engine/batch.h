@@ -7,7 +7,11 @@
 //   auto items = batch.Begin(plan);          preempts, admits, reserves
 //   (the forward pass over items)
 //   batch.Commit(items);                     the entries are in their slots
-//   (sampling; Append, Fork, Remove)
+//   (sampling; Append, AcceptDraft, Fork, Remove)
+//
+// Drafts (docs/speculation.md) are rows behind a decode whose tokens the sequence does not have.
+// What their slots hold counts for nothing until the token is drawn and its draft accepted: so a
+// refused one leaves no trace, and the next step writes over it.
 //
 // Invariants (CheckInvariants):
 //   1. A running sequence holds tables; one in the queue holds none.
@@ -61,9 +65,16 @@ struct StepItem {
   SequenceId sequence = 0;
   int first_position = 0;
   int num_tokens = 0;
+  int num_drafts = 0;                 // of them, at the end: tokens that it does not have yet
   std::span<const int32_t> tokens{};  // [num_tokens] the ids to feed
-  bool reaches_end = false;           // the last row's logits say what follows
+  bool reaches_end = false;           // the logits behind its last token say what follows
   std::span<const std::span<const int32_t>> block_tables{};  // [num_groups]
+};
+
+// Tokens that may follow those of a sequence.
+struct SequenceDrafts {
+  SequenceId sequence = 0;
+  std::vector<int32_t> tokens{};
 };
 
 struct BatchCounters {
@@ -106,15 +117,25 @@ class Batch {
   // Looks at the heads of the tenants' queues only, as far as a step could admit and a little
   // beyond, and at those whose deadline has passed.
   StepPlan Plan(double now_ms) const;
+  // Adds drafts to the decodes of such a plan (StepPlan::only_decodes), as many as the step's
+  // tokens allow and there are blocks for: they take none that those that run may need next or
+  // somebody waits for, and there are none while a sequence waits for a tier, which is looked
+  // after once a step.
+  void AddDrafts(StepPlan& plan, std::span<const SequenceDrafts> drafts) const;
+  // Tokens that cached sequences of the same root said next: up to `most`, likely fewer.
+  std::vector<int32_t> Continuation(SequenceId id, int most);
   // Carries out a plan of the present state, as far as the forward pass; also one that computes
   // nothing, because it may preempt. In the order of the plan's lines. Sequences that the plan
   // expires are only counted: who owns them removes them. The spans are valid until Commit.
   std::vector<StepItem> Begin(const StepPlan& plan);
-  // Items of sequences that were removed since Begin are passed over.
+  // Items of sequences that were removed since Begin are passed over. Drafts are not committed.
   void Commit(std::span<const StepItem> items);
+  // The last token appended was the next draft of the step that was committed: its entry stands.
+  void AcceptDraft(SequenceId id);
 
-  // Feeds the scheduler's measure of time.
-  void ObserveStep(const StepPlan& plan, double duration_ms);
+  // Feeds the scheduler's measure of time, which is that of steps without drafts. drafts_factor:
+  // what a step with drafts takes over the same without; 0 = not known, then it tells nothing.
+  void ObserveStep(const StepPlan& plan, double duration_ms, double drafts_factor = 0);
   // What a prompt's tokens cost, measured; what loads from tiers are weighed against.
   PrefillCost prefill_cost() const { return costs_.prefill(); }
 
@@ -156,6 +177,7 @@ class Batch {
   bool Admit(const PlanLine& line, double now_ms);
   PrefixMiss MissOf(SequenceId id, int num_found);
   void TakeOver(SequenceId id);
+  int64_t QuotaLeft(const StepPlan& plan, const Entry& entry) const;
   bool HasQuotaFor(const Entry& entry, int num_tokens) const;
   void CountSources(SequenceId id, int first_token, int end_token, bool is_first);
   void EndLoad(SequenceId id);

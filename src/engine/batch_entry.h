@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/batch.h"
 
@@ -24,6 +25,9 @@ struct Batch::Entry {
   // All its tokens have been computed since the last came: beams then wait for their fellows. Where
   // it is preempted meanwhile, it returns with its next token.
   bool awaits_token = false;
+  // Of the last step, where it had drafts: the tokens fed, from position fed_position on.
+  std::vector<int32_t> fed{};
+  int fed_position = 0;
 
   int num_computed() const { return tables ? tables->num_tokens() : 0; }
   int num_tokens() const { return static_cast<int>(spec.tokens.size()); }

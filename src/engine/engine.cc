@@ -45,11 +45,22 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
     return MakeError(ErrorCode::kInvalidArgument, "{} sequences at once; expected 1 or more",
                      options.scheduler.max_sequences);
   }
+  const int max_drafts = options.speculation.max_drafts;
+  if (max_drafts < 1 || max_drafts > kMostDrafts) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} drafts at a time; expected 1 to {}",
+                     max_drafts, kMostDrafts);
+  }
   std::unique_ptr<Engine> engine(new Engine(options));
   RunnerOptions& runner = engine->options_.runner;
   SchedulerOptions& scheduler = engine->options_.scheduler;
   runner.max_batched_tokens = scheduler.max_batched_tokens;
   runner.num_sequences = std::max(runner.num_sequences, 1);
+  if (options.speculation.type != SpeculationType::kNone) {
+    // Each draft has a row, as far as there are drafts in a batch of so many.
+    const int64_t rows = int64_t{runner.num_sequences} * (1 + options.speculation.max_drafts);
+    runner.logits_rows = std::max(runner.num_sequences,
+                                  static_cast<int>(std::min<int64_t>(StepTimes::kMostRows, rows)));
+  }
   QUIRE_ASSIGN_OR_RETURN(engine->runner_, ModelRunner::Create(path, runner));
   if (options.reuse_sampled_ids) {
     engine->answers_ = std::make_unique<AnswerIndex>(AnswerIndexBytes(engine->cache()));
@@ -190,7 +201,8 @@ bool Engine::Step() {
   if (requests_.empty()) return false;
   in_step_ = true;
   if (loads_) batch_->PumpLoads(NowMs(), std::chrono::steady_clock::now());
-  const StepPlan plan = batch_->Plan(NowMs());
+  StepPlan plan = batch_->Plan(NowMs());
+  AddDrafts(plan);
   std::vector<StepItem> items = batch_->Begin(plan);
   // Who waits, or finds no block, may be helped by what tiers hand back.
   const bool awaits_tiers = items.empty() && loads_ && !loads_->is_idle();
@@ -208,12 +220,15 @@ bool Engine::Step() {
     const std::vector<RowUse> uses = Compute(items);
     const double duration = NowMs() - start;
     batch_->Commit(items);
-    batch_->ObserveStep(plan, duration);
+    int num_rows = 0;
+    for (const StepItem& item : items) num_rows += item.num_tokens;
+    batch_->ObserveStep(plan, duration, DraftsFactor(plan, num_rows));
     ++counters_.steps;
-    counters_.computed_tokens += plan.num_tokens;
+    counters_.computed_tokens += num_rows;
     if (observer_) {
       std::vector<LogitsRow> rows;
       for (size_t i = 0; i < uses.size(); ++i) {
+        if (uses[i].draft_idx > 0) continue;
         rows.push_back({.sequence = uses[i].request->members[uses[i].member],
                         .position = uses[i].position,
                         .logits = LogitsOf(i)});
@@ -221,6 +236,7 @@ bool Engine::Step() {
       observer_({.plan = &plan, .items = items, .logits = rows, .duration_ms = duration});
     }
     UseRows(uses);
+    NoteStepTime(plan, num_rows, NowMs() - start);
     FinishEmbeddings(items);
     FinishPins(items);
   }
@@ -263,8 +279,18 @@ std::vector<Engine::RowUse> Engine::WantedRows(std::span<const StepItem> items,
         if (!known[position + 1]) want(position, /*is_prompt=*/true);
       }
     }
-    if (item.reaches_end && !request->embedding && !request->pin)
-      want(end - 1, /*is_prompt=*/false);
+    if (item.reaches_end && !request->embedding && !request->pin) {
+      for (int i = 0; i <= item.num_drafts; ++i) {
+        want(end - 1 - item.num_drafts + i, /*is_prompt=*/false);
+        RowUse& use = uses.back();
+        use.num_tokens = use.position + 1;
+        use.num_drafts = item.num_drafts;
+        use.draft_idx = i;
+        if (i < item.num_drafts) {
+          use.next_draft = item.tokens[item.num_tokens - item.num_drafts + i];
+        }
+      }
+    }
     first_row += item.num_tokens;
   }
   return uses;
@@ -290,6 +316,11 @@ Status Engine::ComputeRows(std::span<const StepItem> items, std::vector<RowUse>&
 std::vector<Engine::RowUse> Engine::Compute(std::vector<StepItem>& items) {
   std::vector<RowUse> uses;
   Status status = ComputeRows(items, uses);
+  if (!status.ok() && StripDrafts(items)) {
+    // What nobody may come to say is no reason to fail.
+    ++counters_.drafts.stripped_steps;
+    status = ComputeRows(items, uses);
+  }
   if (status.ok()) return uses;
   // One of them cannot be computed: each alone gives the same bits, and shows which.
   std::vector<StepItem> computed;
@@ -317,7 +348,7 @@ void Engine::UseRows(std::span<const RowUse> uses) {
   std::vector<Draw> draws;
   for (size_t row = 0; row < uses.size(); ++row) {
     const RowUse& use = uses[row];
-    if (use.request->has_ended) continue;
+    if (use.request->has_ended || use.draft_idx > 0) continue;
     if (use.is_prompt) {
       TellPromptLogProbs(use, LogitsOf(row));
       continue;
@@ -329,6 +360,31 @@ void Engine::UseRows(std::span<const RowUse> uses) {
       draws.push_back({.request = use.request, .member = use.member + i, .row = row});
     }
   }
+  // Row by row of those with drafts: each draw sees all that came before it, as without drafts.
+  while (!draws.empty()) {
+    SampleDraws(draws, uses);
+    std::vector<Draw> next;
+    for (Draw& draw : draws) {
+      RequestState& request = *draw.request;
+      if (request.has_ended) continue;
+      if (!draw.status.ok()) {
+        Finish(request, FinishReason::kError, draw.status);
+      } else if (request.beams) {
+        TakeProposals(request, draw.member, std::move(draw.proposals));
+      } else {
+        const int32_t token = draw.sampled.token;
+        TakeDraw(request, draw.member, std::move(draw.sampled));
+        if (TakesDraft(uses[draw.row], token)) {
+          next.push_back({.request = &request, .member = draw.member, .row = draw.row + 1});
+        }
+      }
+    }
+    draws = std::move(next);
+    std::erase_if(draws, [](const Draw& draw) { return draw.request->has_ended; });
+  }
+}
+
+void Engine::SampleDraws(std::span<Draw> draws, std::span<const RowUse> uses) {
   runner_->threads().ParallelFor(draws.size(), 1, [&](size_t begin, size_t end, int thread_idx) {
     for (size_t i = begin; i < end; ++i) {
       Draw& draw = draws[i];
@@ -356,17 +412,6 @@ void Engine::UseRows(std::span<const RowUse> uses) {
       }
     }
   });
-  for (Draw& draw : draws) {
-    RequestState& request = *draw.request;
-    if (request.has_ended) continue;
-    if (!draw.status.ok()) {
-      Finish(request, FinishReason::kError, draw.status);
-    } else if (request.beams) {
-      TakeProposals(request, draw.member, std::move(draw.proposals));
-    } else {
-      TakeDraw(request, draw.member, std::move(draw.sampled));
-    }
-  }
 }
 
 void Engine::TellPromptLogProbs(const RowUse& use, std::span<const float> logits) {
@@ -436,6 +481,9 @@ void Engine::TakeDraw(RequestState& request, int member, SampledToken sampled) {
     return;
   }
   batch_->Append(request.members[member], token);
+  if (static_cast<size_t>(member) < request.drafters.size() && request.drafters[member]) {
+    request.drafters[member]->Push(batch_->tokens(request.members[member]), draft_policy_.rates());
+  }
   if (!request.request.use_kv_cache) batch_->Forget(request.members[member]);
 }
 
@@ -452,6 +500,7 @@ void Engine::RemoveMember(RequestState& request, int member) {
   request.result.num_preemptions += batch_->num_preemptions(sequence);
   batch_->Remove(sequence);
   sequence = 0;
+  if (static_cast<size_t>(member) < request.drafters.size()) request.drafters[member].reset();
 }
 
 void Engine::EndMember(RequestState& request, int member) {

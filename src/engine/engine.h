@@ -24,9 +24,11 @@
 #include "engine/request.h"
 #include "kv/tiers/tier_set.h"
 #include "sampling/sampler.h"
+#include "speculation/draft_policy.h"
 
 namespace quire {
 
+class Drafter;
 class PinSet;
 class RequestState;
 
@@ -54,9 +56,11 @@ struct EngineOptions {
   double max_pinned_fraction = .5;
   int max_queue = 0;              // requests that may wait; 0 = no limit
   bool reuse_sampled_ids = true;  // engine/answer_index.h
+  SpeculationOptions speculation{};
 };
 
-// A row of logits of the step that has just been computed.
+// A row of logits of the step that has just been computed. Those behind drafts are left out:
+// whether they are anybody's is not settled yet.
 struct LogitsRow {
   SequenceId sequence = 0;
   int position = 0;  // of the token it follows
@@ -75,8 +79,9 @@ struct EngineCounters {
   int64_t steps = 0;
   int64_t prompt_tokens = 0;     // of requests whose prompt has been computed
   int64_t cached_tokens = 0;     // of those: found in the cache
-  int64_t computed_tokens = 0;   // rows of the forward pass
+  int64_t computed_tokens = 0;   // rows of forward passes that could be computed, with drafts
   int64_t generated_tokens = 0;  // sampled
+  DraftCounters drafts{};
   int64_t requests_finished = 0;
   // Of the requests whose prompt has been computed: those that read the cache (prompt tokens looked
   // up, and found), and all of them by why no more was found (MissReason).
@@ -171,6 +176,12 @@ class Engine {
     int position = 0;        // of the token that the row follows
     int num_tokens = 0;      // of the sequence
     bool is_prompt = false;  // tells a prompt token's log-probability; a draw otherwise
+    // Of a row of a sequence with drafts: how many the step has of it, how many lie up to this row,
+    // and the one that the next row is behind (-1: this is the last row). A row behind a draft is
+    // used only where that draft is drawn.
+    int num_drafts = 0;
+    int draft_idx = 0;
+    int32_t next_draft = -1;
   };
   struct Draw;
 
@@ -185,6 +196,17 @@ class Engine {
   // the logits is for use i.
   std::vector<RowUse> Compute(std::vector<StepItem>& items);
   Status ComputeRows(std::span<const StepItem> items, std::vector<RowUse>& uses);
+
+  // Drafts (engine_drafts.cc).
+  void AddDrafts(StepPlan& plan);
+  bool MayDraft(const RequestState& request) const;
+  Drafter& DrafterOf(RequestState& request, int member);
+  static bool StripDrafts(std::span<StepItem> items);
+  // Whether the drawn token is the draft that the row's next row is behind.
+  bool TakesDraft(const RowUse& use, int32_t token);
+  void NoteStepTime(const StepPlan& plan, int num_rows, double duration_ms);
+  double DraftsFactor(const StepPlan& plan, int num_rows) const;
+
   // The requests that the final hidden states of rows `wanted` are for, row by row.
   std::vector<RequestState*> WantedStates(std::span<const StepItem> items,
                                           std::vector<int>& wanted) const;
@@ -195,6 +217,7 @@ class Engine {
   void FinishPins(std::span<const StepItem> items);
   void EndPin(RequestState& request, FinishReason reason);
   void UseRows(std::span<const RowUse> uses);
+  void SampleDraws(std::span<Draw> draws, std::span<const RowUse> uses);
   void TellPromptLogProbs(const RowUse& use, std::span<const float> logits);
   Result<int> LongestSequence(const Request& request) const;
   void NoteAdmission(RequestState& request);
@@ -223,6 +246,7 @@ class Engine {
   std::unique_ptr<PinSet> pins_;
   std::unique_ptr<AnswerIndex> answers_;  // null: an answer that comes back is tokenized anew
   EngineCounters counters_;
+  DraftPolicy draft_policy_;
   std::function<void(const StepReport&)> observer_;
 
   std::map<RequestId, std::unique_ptr<RequestState>> requests_;  // under way

@@ -35,7 +35,8 @@ Result<MemoryFit> FitMemory(const ModelShape& shape, const MemoryRequest& reques
                                             .context_tokens = wanted,
                                             .num_sequences = request.num_sequences,
                                             .prefill_chunk = request.max_batched_tokens,
-                                            .num_threads = request.num_threads}));
+                                            .num_threads = request.num_threads,
+                                            .logits_rows = request.logits_rows}));
   const uint64_t other = plan.bytes_without_kv();
   const uint64_t known =
       request.available_bytes > 0 ? request.available_bytes : std::numeric_limits<uint64_t>::max();

@@ -20,6 +20,7 @@ struct MemoryRequest {
                            // most half of what is left, and at least one of them
   int num_sequences = 1;   // that run at once
   int max_batched_tokens = 512;  // of a step
+  int logits_rows = 0;           // held at once; 0 = one a sequence
   int num_threads = 1;
   uint64_t available_bytes = 0;  // of memory; 0 = not known, everything fits
   // For all that the process takes: keys and values get what the rest leaves. 0 = none.

@@ -40,6 +40,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(const std::filesystem::
                                                   .kv_bytes = options.kv_bytes,
                                                   .num_sequences = options.num_sequences,
                                                   .max_batched_tokens = options.max_batched_tokens,
+                                                  .logits_rows = options.logits_rows,
                                                   .num_threads = num_threads,
                                                   .available_bytes = AvailableMemory(),
                                                   .budget_bytes = options.budget_bytes}));

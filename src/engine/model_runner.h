@@ -27,6 +27,7 @@ struct RunnerOptions {
   uint64_t budget_bytes = 0;     // MemoryRequest::budget_bytes
   int num_sequences = 1;         // that are expected to run at once
   int max_batched_tokens = 512;  // tokens of a step: what activations are sized for
+  int logits_rows = 0;           // MemoryRequest::logits_rows
   LoadOptions load{};
 };
 

@@ -64,6 +64,8 @@ struct Request {
   std::string tenant{};
   int64_t tenant_max_blocks = 0;
   bool use_kv_cache = true;  // off: every step computes all tokens again
+  // Of the engine's drafts a step, at most so many (docs/speculation.md); 0 = none.
+  std::optional<int> max_drafts{};
 };
 
 enum class FinishReason : uint8_t {
@@ -100,6 +102,8 @@ struct RequestResult {
   PrefixMiss miss{};              // why not more
   double tier_wait_ms = 0;        // that it could have run, and waited for a tier
   int num_preemptions = 0;
+  int draft_tokens = 0;           // computed for it on speculation
+  int accepted_draft_tokens = 0;  // of them, those that were drawn
   // [prompt_tokens], the first empty; where asked for
   std::vector<std::optional<LogProbs>> prompt_log_probs{};
   std::vector<float> embedding{};  // [embedding_length], of length 1; where asked for

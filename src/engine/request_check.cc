@@ -37,6 +37,9 @@ Status CheckCounts(const Request& request) {
     return OutOfRange("prompt_logprobs", *request.prompt_logprobs,
                       fmt::format("0 to {}", kMaxLogProbs));
   }
+  if (request.max_drafts && *request.max_drafts < 0) {
+    return OutOfRange("speculative.n_max", *request.max_drafts, "0 or more");
+  }
   if (request.timeout_ms && !(*request.timeout_ms > 0)) {
     return OutOfRange("timeout_ms", *request.timeout_ms, "more than 0");
   }

@@ -13,6 +13,7 @@
 #include "engine/request.h"
 #include "engine/step_plan.h"
 #include "kv/identity.h"
+#include "speculation/drafter.h"
 
 namespace quire {
 
@@ -32,6 +33,9 @@ class RequestState {
   std::vector<SequenceId> members{};  // 0 = ended
   bool has_forked = false;            // the prompt is computed, and every answer has its sequence
   std::vector<Answer> answers{};      // [num_choices]; none with beams
+
+  // [members] of those that decode; null where nothing is drafted, or was not yet.
+  std::vector<std::unique_ptr<Drafter>> drafters{};
 
   std::optional<BeamSearch> beams{};
   std::vector<int32_t> beam_enders{};  // tokens that end a beam's answer

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace quire {
@@ -36,6 +37,7 @@ std::string Computing(const PlanLine& line) {
       line.is_admission ? fmt::format("admitted, {} cached, ", line.cached_tokens) : std::string();
   if (line.action == PlanAction::kDecode) {
     text += fmt::format("decode {}", line.first_position);
+    if (!line.drafts.empty()) text += fmt::format(" + {}", Counted(line.drafts.size(), "draft"));
   } else {
     text += fmt::format("prefill {}..{} ({} of {}", line.first_position,
                         line.first_position + line.num_tokens - 1, line.num_tokens,
@@ -88,6 +90,20 @@ std::string Waiting(const PlanLine& line) {
 }
 
 }  // namespace
+
+bool StepPlan::only_decodes() const {
+  return computes() && std::ranges::all_of(lines, [](const PlanLine& line) {
+           switch (line.action) {
+             case PlanAction::kDecode:
+               return !line.is_admission;
+             case PlanAction::kWait:
+             case PlanAction::kExpire:
+               return true;
+             default:
+               return false;
+           }
+         });
+}
 
 std::string ToString(const PlanLine& line) {
   std::string text;

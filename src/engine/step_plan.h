@@ -41,9 +41,11 @@ struct PlanLine {
   bool is_admission = false;  // it leaves the queue with this step
   int cached_tokens = 0;      // of an admission: entries found
   int first_position = 0;     // of the tokens computed
-  int num_tokens = 0;         // 0 unless it computes
-  int sequence_tokens = 0;    // that it has, computed or not
-  int common_tokens = 0;      // where it waits for another's prefix: the length of that
+  int num_tokens = 0;         // 0 unless it computes; without drafts
+  // Of a decode: tokens that may follow, computed behind it in the same step (docs/speculation.md).
+  std::vector<int32_t> drafts{};
+  int sequence_tokens = 0;  // that it has, computed or not
+  int common_tokens = 0;    // where it waits for another's prefix: the length of that
   // Taken by this line out of those available; where it waits or yields: what finds no room. An
   // admission looks for room for all its tokens and the reserve.
   int64_t blocks_needed = 0;
@@ -55,9 +57,13 @@ struct StepPlan {
   double now_ms = 0;
   std::vector<PlanLine> lines;  // those that compute first, in the order of their rows
   int num_tokens = 0;           // sum over the lines
+  int num_drafts = 0;           // sum over the lines
   int token_budget = 0;         // that prefill was held to
 
   bool computes() const { return num_tokens > 0; }
+  // Whether it computes tokens that were sampled by sequences that ran before, and changes nothing
+  // else.
+  bool only_decodes() const;
 };
 
 // "s3 prefill 512..767 (256 of 1900 tokens, time budget), 16 blocks of 120": one line, for logs,

@@ -141,6 +141,29 @@ PrefixMatch KvCache::Describe(const FoundPrefix& found) const {
   return match;
 }
 
+std::vector<int32_t> KvCache::Continuation(IdentityChain& chain, std::span<const int32_t> tokens,
+                                           int most) const {
+  chain.Extend(tokens);
+  const size_t num_whole = tokens.size() / kBlockSlots;
+  Digest parent = chain.parent(num_whole);
+  std::span<const int32_t> begun = tokens.subspan(num_whole * kBlockSlots);
+  std::vector<int32_t> next;
+  while (static_cast<int>(next.size()) < most) {
+    const PrefixIndex::Node* node = index_->Nearest(parent, begun);
+    if (node == nullptr || node->tokens().size() <= begun.size() ||
+        !std::ranges::equal(begun, node->tokens().first(begun.size()))) {
+      break;
+    }
+    const std::span<const int32_t> rest = node->tokens().subspan(begun.size());
+    next.insert(next.end(), rest.begin(), rest.end());
+    if (node->num_tokens < kBlockSlots) break;
+    parent = node->id;
+    begun = {};
+  }
+  next.resize(std::min<size_t>(next.size(), static_cast<size_t>(std::max(most, 0))));
+  return next;
+}
+
 std::optional<BlockTables> KvCache::Acquire(const Digest& root, std::span<const int32_t> tokens,
                                             int max_tokens) {
   BlockTables tables(*this, root);

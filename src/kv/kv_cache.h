@@ -133,6 +133,12 @@ class KvCache {
   PrefixMatch Match(IdentityChain& chain, std::span<const int32_t> tokens, int max_tokens,
                     std::vector<BlockId>* blocks = nullptr) const;
 
+  // What findable sequences that begin with `tokens` have next: up to `most` tokens, mostly fewer.
+  // Extends the chain over the whole blocks of `tokens`. Only good for a guess: other sequences
+  // that begin alike may go on otherwise.
+  std::vector<int32_t> Continuation(IdentityChain& chain, std::span<const int32_t> tokens,
+                                    int most) const;
+
   // Why Match found `num_found` entries of `tokens` and not all but the last. Looks at the place
   // where they end alone, under the chain's root alone.
   PrefixMiss Explain(IdentityChain& chain, std::span<const int32_t> tokens, int num_found) const;

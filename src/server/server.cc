@@ -97,7 +97,9 @@ void Server::Serve(std::unique_ptr<Engine> engine, ServedModel model) {
                     .context_length = engine->context_length(),
                     .version = QUIRE_VERSION});
   engine->SetStepObserver([metrics = parts.metrics.get()](const StepReport& report) {
-    metrics->ObserveStep(report.plan->num_tokens);
+    int num_rows = 0;
+    for (const StepItem& item : report.items) num_rows += item.num_tokens;
+    metrics->ObserveStep(num_rows);
   });
   parts.options.limits.body.vocab_size = engine->vocab_size();
   parts.options.limits.body.max_body_bytes = parts.options.http.max_body_bytes;

@@ -152,18 +152,28 @@ EngineOptions DrawOptions(Dice& dice, const LoadModel& model, const LoadLimits& 
   return options;
 }
 
+// Of two loads in three: drafts as many as there is room for, mostly.
+void DrawSpeculation(Dice& dice, SpeculationOptions& speculation) {
+  if (dice.OneIn(3)) return;
+  speculation.type = dice.OneIn(2) ? SpeculationType::kNgram : SpeculationType::kNgramCache;
+  speculation.max_drafts = dice.Between(1, 20);
+  speculation.drafts_always = !dice.OneIn(4);
+}
+
 }  // namespace
 
 std::string Describe(const Load& load) {
   const RunnerOptions& runner = load.options.runner;
+  const SpeculationOptions& drafts = load.options.speculation;
   return fmt::format(
       "seed {}: {}, {}, {}, {} threads, context {}, pool of {} bytes, {} tokens a step of {} ms, "
       "{} "
-      "sequences, {} requests",
+      "sequences, {} requests, {} drafts at most{}",
       load.seed, load.model.name, NameOf(runner.kv_type), runner.kernels, runner.num_threads,
       runner.context_length, runner.kv_bytes, load.options.scheduler.max_batched_tokens,
       load.options.scheduler.target_step_ms, load.options.scheduler.max_sequences,
-      load.requests.size());
+      load.requests.size(), drafts.type == SpeculationType::kNone ? 0 : drafts.max_drafts,
+      drafts.drafts_always ? ", always" : "");
 }
 
 Load MakeLoad(uint64_t seed, const LoadModel& model, const LoadLimits& limits) {
@@ -212,6 +222,7 @@ Load MakeLoad(uint64_t seed, const LoadModel& model, const LoadLimits& limits) {
     }
     load.requests.push_back(std::move(wanted));
   }
+  DrawSpeculation(dice, load.options.speculation);
   return load;
 }
 

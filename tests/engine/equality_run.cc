@@ -20,6 +20,7 @@ constexpr int kMaxSteps = 20000;
 LoadEvents EventsOf(const Engine& engine, const std::vector<LoadAnswer>& answers) {
   const KvCounters& kv = engine.cache().counters();
   const BatchCounters& batch = engine.batch().counters();
+  const DraftCounters& drafts = engine.counters().drafts;
   LoadEvents events{.requests = std::ssize(answers),
                     .partial_hits = kv.partial_hits,
                     .evictions = kv.blocks_evicted,
@@ -27,6 +28,8 @@ LoadEvents EventsOf(const Engine& engine, const std::vector<LoadAnswer>& answers
                     .forks = batch.forks,
                     .window_releases = kv.window_releases,
                     .shared_waits = batch.shared_waits,
+                    .drafts_accepted = drafts.accepted,
+                    .drafts_refused = drafts.draft_tokens - drafts.accepted,
                     .disk_tokens = batch.tier_tokens[static_cast<size_t>(TierKind::kDisk)],
                     .remote_tokens = batch.tier_tokens[static_cast<size_t>(TierKind::kRemote)],
                     .takeovers = batch.takeovers,
@@ -260,6 +263,8 @@ void LoadEvents::Add(const LoadEvents& other) {
   window_releases += other.window_releases;
   shared_waits += other.shared_waits;
   aborts += other.aborts;
+  drafts_accepted += other.drafts_accepted;
+  drafts_refused += other.drafts_refused;
   disk_tokens += other.disk_tokens;
   remote_tokens += other.remote_tokens;
   takeovers += other.takeovers;
@@ -271,13 +276,15 @@ void LoadEvents::Add(const LoadEvents& other) {
 std::string ToString(const LoadEvents& events) {
   return fmt::format(
       "{} requests, {} prefix hits, {} partial-block hits, {} evictions, {} preemptions, {} forks, "
-      "{} copies on write, {} window releases, {} waits for a shared prefix, {} aborts, {} tokens "
+      "{} copies on write, {} window releases, {} waits for a shared prefix, {} aborts, {} drafts "
+      "accepted and {} refused, {} tokens "
       "from disk, {} from elsewhere ({} of them again after a preemption), {} takeovers, {} blocks "
       "spilled, {} faults",
       events.requests, events.prefix_hits, events.partial_hits, events.evictions,
       events.preemptions, events.forks, events.copies_on_write, events.window_releases,
-      events.shared_waits, events.aborts, events.disk_tokens, events.remote_tokens,
-      events.restored_tokens, events.takeovers, events.spilled_blocks, events.faults);
+      events.shared_waits, events.aborts, events.drafts_accepted, events.drafts_refused,
+      events.disk_tokens, events.remote_tokens, events.restored_tokens, events.takeovers,
+      events.spilled_blocks, events.faults);
 }
 
 std::vector<LoadAnswer> RunLoad(const Load& load, LoadEvents* events) {

@@ -30,6 +30,8 @@ struct LoadEvents {
   int64_t window_releases = 0;
   int64_t shared_waits = 0;
   int64_t aborts = 0;  // that cut an answer short
+  int64_t drafts_accepted = 0;
+  int64_t drafts_refused = 0;
   // With tiers.
   int64_t disk_tokens = 0;  // that came from such a tier
   int64_t remote_tokens = 0;

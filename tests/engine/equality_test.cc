@@ -79,6 +79,8 @@ TEST_F(EqualityTest, EveryAnswerIsWhatItsRequestGetsAlone) {
   EXPECT_GT(events.window_releases, 0);
   EXPECT_GT(events.shared_waits, 0);
   EXPECT_GT(events.aborts, 0);
+  EXPECT_GT(events.drafts_accepted, 100);
+  EXPECT_GT(events.drafts_refused, 1000);
 }
 
 TEST_F(EqualityTest, KernelSetsGiveTheSameAnswersToTheSameLoad) {

@@ -149,6 +149,8 @@ TEST_F(EqualityTiersTest, EveryAnswerIsWhatItsRequestGetsAloneWhereverItsPrefixC
   EXPECT_GT(warm.faults, 0);
   EXPECT_GT(warm.preemptions, 0);
   EXPECT_GT(warm.window_releases, 0);
+  EXPECT_GT(warm.drafts_accepted, 0);
+  EXPECT_GT(warm.drafts_refused, 0);
 }
 
 }  // namespace

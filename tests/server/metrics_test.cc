@@ -79,6 +79,10 @@ TEST(ServerMetrics, BearVllmsNamesAndTypes) {
       {"vllm:prefix_cache_hits_total", "counter"},
       {"vllm:external_prefix_cache_queries_total", "counter"},
       {"vllm:external_prefix_cache_hits_total", "counter"},
+      {"vllm:spec_decode_num_drafts_total", "counter"},
+      {"vllm:spec_decode_num_draft_tokens_total", "counter"},
+      {"vllm:spec_decode_num_accepted_tokens_total", "counter"},
+      {"vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter"},
       {"vllm:num_preemptions_total", "counter"},
       {"vllm:prompt_tokens_total", "counter"},
       {"vllm:prompt_tokens_by_source_total", "counter"},
@@ -219,6 +223,24 @@ TEST(ServerMetrics, PutAValueOnABoundIntoTheBucketThatEndsThere) {
   EXPECT_EQ(samples.at("vllm:iteration_tokens_total_bucket{engine=\"0\",le=\"8.0\","
                        "model_name=\"tiny\"}"),
             1);
+}
+
+TEST(ServerMetrics, TellDraftsAndHowFarTheyWereAccepted) {
+  ServerMetrics metrics(Labels());
+  EngineStatus engine;
+  engine.counters.drafts = {.drafts = 3, .draft_tokens = 20, .accepted = 5, .accepted_at = {3, 2}};
+  const auto samples = Scrape(metrics, engine);
+  EXPECT_EQ(samples.at(Key("vllm:spec_decode_num_drafts_total")), 3);
+  EXPECT_EQ(samples.at(Key("vllm:spec_decode_num_draft_tokens_total")), 20);
+  EXPECT_EQ(samples.at(Key("vllm:spec_decode_num_accepted_tokens_total")), 5);
+  const auto at = [&](const std::string& place) {
+    return "vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",model_name=\"tiny\","
+           "position=\"" +
+           place + "\"}";
+  };
+  EXPECT_EQ(samples.at(at("0")), 3);
+  EXPECT_EQ(samples.at(at("1")), 2);
+  EXPECT_FALSE(samples.contains(at("2")));
 }
 
 TEST(ServerMetrics, CountMissesByReason) {

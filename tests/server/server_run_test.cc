@@ -26,13 +26,13 @@ class ServerRunTest : public ::testing::Test {
     server_ = std::move(*server);
   }
   // Says a, b, a, b, ... A slow one says other things, and takes milliseconds for each.
-  void Serve(bool is_slow = false) {
+  void Serve(bool is_slow = false, const SpeculationOptions& speculation = {}) {
     if (!server_) Listen();
     const auto path = directory_.path() / "rig.gguf";
     std::vector<std::string> pieces = {"a", "b"};
     for (int i = 0; is_slow && i < 700; ++i) pieces.push_back(fmt::format("{} ", i));
     WriteScriptModel(path, pieces, /*repeats=*/true);
-    auto engine = Engine::Create(path, {.runner = {.num_threads = 1}});
+    auto engine = Engine::Create(path, {.runner = {.num_threads = 1}, .speculation = speculation});
     ASSERT_TRUE(engine.ok()) << engine.error().message;
     server_->Serve(std::move(*engine), {.id = "rig", .created = 7});
   }
@@ -88,6 +88,14 @@ TEST_F(ServerRunTest, StreamsGoOutInEventsAndAnswersOneAfterTheOther) {
     EXPECT_EQ(Events(streamed->body).back(), "[DONE]");
     EXPECT_THAT(streamed->header("X-Request-Id"), Not(""));
   }
+}
+
+TEST_F(ServerRunTest, CountsDraftsAmongTheTokensOfAStep) {
+  Serve(/*is_slow=*/false, {.type = SpeculationType::kNgram, .drafts_always = true});
+  EXPECT_EQ(Ask("POST", "/v1/completions", Body(40, false)).status, 200);
+  // Each token but the last was fed, in fewer steps.
+  EXPECT_LT(Metric("vllm:iteration_tokens_total_count"), 30);
+  EXPECT_GE(Metric("vllm:iteration_tokens_total_sum"), 40);
 }
 
 TEST_F(ServerRunTest, ManyAtOnceGetTheirOwnAnswers) {

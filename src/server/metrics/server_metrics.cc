@@ -180,6 +180,14 @@ struct ServerMetrics::Families {
                          "Tokens of prompts that memory did not have and tiers were asked for.");
   Counter& external_hits = exposed.AddCounter("vllm:external_prefix_cache_hits_total",
                                               "Tokens of prompts that came from tiers.");
+  Counter& drafts =
+      exposed.AddCounter("vllm:spec_decode_num_drafts_total", "Number of spec decoding drafts.");
+  Counter& draft_tokens =
+      exposed.AddCounter("vllm:spec_decode_num_draft_tokens_total", "Number of draft tokens.");
+  Counter& accepted_drafts = exposed.AddCounter("vllm:spec_decode_num_accepted_tokens_total",
+                                                "Number of accepted tokens.");
+  prometheus::Family<Counter>& accepted_at = exposed.Add<Counter>(
+      "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens per draft position.");
   Counter& preemptions = exposed.AddCounter("vllm:num_preemptions_total",
                                             "Cumulative number of preemption from the engine.");
   Counter& prompt_tokens =
@@ -330,6 +338,15 @@ void ServerMetrics::Families::TakeEngine(const EngineStatus& engine) {
   Follow(sampled_tokens, engine.counters.generated_tokens);
   Follow(prefix_queries, engine.counters.prefix_cache_queries);
   Follow(prefix_hits, engine.counters.prefix_cache_hits);
+  const DraftCounters& drafted = engine.counters.drafts;
+  Follow(drafts, drafted.drafts);
+  Follow(draft_tokens, drafted.draft_tokens);
+  Follow(accepted_drafts, drafted.accepted);
+  // Places that no draft has reached are not told.
+  for (size_t place = 0; place < drafted.accepted_at.size(); ++place) {
+    if (place > 0 && drafted.accepted_at[place] == 0) break;
+    Follow(accepted_at.Add({{"position", std::to_string(place)}}), drafted.accepted_at[place]);
+  }
   Follow(external_queries, engine.counters.tier_queries);
   const auto& tier_hits = engine.counters.tier_hits;
   Follow(external_hits, std::accumulate(tier_hits.begin(), tier_hits.end(), int64_t{0}));

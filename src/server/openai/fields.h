@@ -48,6 +48,8 @@ void ReadChoices(BodyReader& reader, const OpenAiLimits& limits, Request& reques
 // After echo.
 void ReadLogProbs(BodyReader& reader, OpenAiRequest& body);
 
+// speculative.n_max.
+void ReadSpeculation(BodyReader& reader, Request& request);
 // cache_salt, priority.
 void ReadQueueing(BodyReader& reader, std::string& cache_salt, int& priority);
 // Accepted and passed over; refused by name.

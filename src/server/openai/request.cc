@@ -188,6 +188,7 @@ std::variant<OpenAiRequest, ApiError> ParseOpenAiRequest(OpenAiEndpoint endpoint
   ReadStream(reader, body);
   ReadResponseFormat(reader);
   ReadModalities(reader);
+  ReadSpeculation(reader, body.request);
   ReadQueueing(reader, body.request.cache_salt, body.request.priority);
   Assign(body.include_quire, reader.Bool("quire"));
   body.request_id = reader.String("request_id").value_or("");

@@ -138,6 +138,12 @@ void ReadLengths(BodyReader& reader, OpenAiRequest& body) {
   }
 }
 
+// As llama.cpp's server has it: a member with a dot in its name.
+void ReadSpeculation(BodyReader& reader, Request& request) {
+  const auto max_drafts = reader.Int("speculative.n_max", 0, kMaxIntField);
+  if (max_drafts) request.max_drafts = static_cast<int>(*max_drafts);
+}
+
 void ReadChoices(BodyReader& reader, const OpenAiLimits& limits, Request& request) {
   Assign(request.num_choices, reader.Int("n", 1, limits.max_choices));
   const auto best_of = reader.Int("best_of", 1, kMaxIntField);

@@ -66,7 +66,11 @@ void UsageSum::Add(const PromptAnswer& answer, bool counts_answer, const Tokeniz
   const RequestResult& result = answer.result;
   prompt_tokens_ += result.prompt_tokens;
   cached_tokens_ += result.cached_tokens;
-  if (counts_answer) completion_tokens_ += result.completion_tokens();
+  if (counts_answer) {
+    completion_tokens_ += result.completion_tokens();
+    draft_tokens_ += result.draft_tokens;
+    accepted_draft_tokens_ += result.accepted_draft_tokens;
+  }
   if (!with_quire_) return;
   Taken taken{.queue_ms = result.queue_ms,
               .prefill_ms = PrefillMs(result),
@@ -98,6 +102,13 @@ void UsageSum::Write(JsonWriter& json) const {
   json.BeginObject();
   json.Key("cached_tokens");
   json.Int(cached_tokens_);
+  json.EndObject();
+  json.Key("completion_tokens_details");
+  json.BeginObject();
+  json.Key("accepted_prediction_tokens");
+  json.Int(accepted_draft_tokens_);
+  json.Key("rejected_prediction_tokens");
+  json.Int(draft_tokens_ - accepted_draft_tokens_);
   json.EndObject();
   if (with_quire_ && !prompts_.empty()) {
     json.Key("quire");

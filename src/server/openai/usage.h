@@ -1,7 +1,11 @@
 // What a response says about what it took.
 //
 //   {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details":
-//    {"cached_tokens"}, "quire": {...}}
+//    {"cached_tokens"}, "completion_tokens_details": {"accepted_prediction_tokens",
+//    "rejected_prediction_tokens"}, "quire": {...}}
+//
+// Predictions are the engine's drafts (docs/speculation.md). Those that were accepted are part of
+// completion_tokens; those that were not are not.
 //
 // `quire`, where asked for: queue_ms, prefill_ms and tier_wait_ms (the longest of the body's
 // prompts), preemptions and cached_by_tier {"memory", "disk", "remote"} (of all; the latter sums up
@@ -49,6 +53,8 @@ class UsageSum {
   int64_t prompt_tokens_ = 0;
   int64_t completion_tokens_ = 0;
   int64_t cached_tokens_ = 0;
+  int64_t draft_tokens_ = 0;
+  int64_t accepted_draft_tokens_ = 0;
   Taken taken_{};
   std::vector<std::string> prompts_;  // JSON, one a prompt
 };

@@ -234,6 +234,7 @@ TEST(OpenAiRequest, RefusesWhatIsOutOfRangeWithTheNameAndTheRange) {
            Case{R"("echo":true,"max_tokens":0)", "max_tokens", "from 1"},
            Case{R"("guided_regex":"x")", "guided_regex", "not supported"},
            Case{R"("cache_salt":"")", "cache_salt", "empty"},
+           Case{R"("speculative.n_max":-1)", "speculative.n_max", "0"},
            Case{R"("chat_template_kwargs":[])", "chat_template_kwargs", "an object"},
            Case{R"("model":1)", "model", "a string"},
        }) {
@@ -285,6 +286,12 @@ TEST(OpenAiRequest, TakesBeamsFromNWhereNoWidthIsGiven) {
   EXPECT_EQ(body.request.beams.length_penalty, 0.5);
   EXPECT_TRUE(body.request.beams.early_stopping);
   EXPECT_EQ(Accepted(ParseChat(Chat(R"("beam_width":4)"))).request.beams.width, 0);
+}
+
+TEST(OpenAiRequest, TakesDraftsAsLlamaCppHasThem) {
+  EXPECT_EQ(Accepted(ParseChat(Chat(R"("speculative.n_max":0)"))).request.max_drafts, 0);
+  EXPECT_EQ(Accepted(ParseChat(Chat(R"("speculative.n_max":4)"))).request.max_drafts, 4);
+  EXPECT_EQ(Accepted(ParseChat(Chat(""))).request.max_drafts, std::nullopt);
 }
 
 TEST(OpenAiRequest, HidesToolsThatMustNotBeCalled) {

@@ -61,6 +61,20 @@ TEST_F(OpenAiResponse, OfAChatHasTheMessageAndTheUsage) {
   EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 16);
 }
 
+TEST_F(OpenAiResponse, TellsDraftsThatWereDrawnAndThoseThatWereNot) {
+  auto answer = Answer();
+  answer.result.draft_tokens = 9;
+  answer.result.accepted_draft_tokens = 3;
+  const auto body = Respond(Chat(), {answer});
+  EXPECT_EQ(
+      body.at("usage").at("completion_tokens_details"),
+      boost::json::parse(R"({"accepted_prediction_tokens":3,"rejected_prediction_tokens":6})"));
+  const auto none = Respond(Chat(), {Answer()});
+  EXPECT_EQ(
+      none.at("usage").at("completion_tokens_details"),
+      boost::json::parse(R"({"accepted_prediction_tokens":0,"rejected_prediction_tokens":0})"));
+}
+
 TEST_F(OpenAiResponse, SaysZeroCachedTokensOnAMiss) {
   const auto body = Respond(Completion(), {Answer()});
   EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 0);
