@@ -7,8 +7,8 @@ INSTALL = scripts/install-packages.sh
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help run build install package test test-all bench lint format deps deps-test deps-bench \
-  deps-clang deps-package clean
+.PHONY: help run build install package test test-all bench peers lint format deps deps-test \
+  deps-bench deps-peers deps-clang deps-package clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -33,8 +33,11 @@ test: deps deps-test ## unit tests, SmolLM2, sanitizers: what every change must 
 test-all: deps deps-test deps-clang deps-package .venv ## all models, slow tests, long sanitizer and fuzz runs
 	@scripts/test-all.sh
 
-bench: deps deps-bench ## microbenchmarks beside the machine's limits
-	@scripts/bench.sh
+bench: deps deps-bench ## microbenchmarks beside the machine's limits; FILTER chooses: FILTER=attention
+	@scripts/bench.sh "$(FILTER)"
+
+peers: deps deps-peers ## other engines to compare with (bench/compare), in build/peers
+	@scripts/peers.sh
 
 lint: deps deps-test deps-clang ## format, clang-tidy and the rules of the house
 	@scripts/lint.sh
@@ -56,6 +59,9 @@ deps-test:
 
 deps-bench:
 	@$(INSTALL) scripts/apt-bench-packages.txt
+
+deps-peers:
+	@$(INSTALL) scripts/apt-venv-packages.txt
 
 deps-clang:
 	@$(INSTALL) scripts/apt-clang-packages.txt

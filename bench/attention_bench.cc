@@ -1,17 +1,19 @@
 // Attention over a paged cache: 12 heads of 128 dimensions over 2 key heads (the shape of a 1.5B
 // model) or, in `mha`, 12. `arith` is the share of what the arithmetic takes at the rates that
-// registers reach (FMAs of the instruction set; for the keys of q8_0 the best int8 products),
+// registers reach (FMAs of the instruction set; in q8_0 the best int8 products),
 // `read` that of reading the blocks once, `GB/s` counts the keys and values of every row. All are
-// per second of processor time, so that they hold on a machine that others use too.
+// per second of processor time, so that they hold on a machine that others use too. `in_turn` runs
+// the same with f16 and with q8_0, one after the other: `q8_0_over_f16` is how many times as fast
+// the latter is, the median of the pairs.
 #include <benchmark/benchmark.h>
-#include <immintrin.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
+#include <chrono>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/huge_buffer.h"
@@ -23,56 +25,6 @@ namespace {
 
 constexpr int kNumHeads = 12;
 constexpr int kDim = 128;
-
-constexpr int kChains = 12;
-constexpr int kPeakRounds = 200'000;
-
-// kChains * lanes FMAs a round; the sum keeps the compiler from dropping them.
-__attribute__((target("avx512f"))) float FmaRounds512() {
-  __m512 chains[kChains];
-  for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_ps(static_cast<float>(i));
-  const __m512 factor = _mm512_set1_ps(0.999f);
-  for (int round = 0; round < kPeakRounds; ++round) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) chains[i] = _mm512_fmadd_ps(chains[i], factor, factor);
-  }
-  float sum = 0;
-  for (int i = 0; i < kChains; ++i) sum += _mm512_cvtss_f32(chains[i]);
-  return sum;
-}
-
-__attribute__((target("avx2,fma"))) float FmaRounds256() {
-  __m256 chains[kChains];
-  for (int i = 0; i < kChains; ++i) chains[i] = _mm256_set1_ps(static_cast<float>(i));
-  const __m256 factor = _mm256_set1_ps(0.999f);
-  for (int round = 0; round < kPeakRounds; ++round) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) chains[i] = _mm256_fmadd_ps(chains[i], factor, factor);
-  }
-  float sum = 0;
-  for (int i = 0; i < kChains; ++i) sum += _mm256_cvtss_f32(chains[i]);
-  return sum;
-}
-
-double ThreadSeconds() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// FMAs a second of one thread; the best of some runs.
-double PeakFmas(std::string_view set) {
-  const bool wide = set == "avx512";
-  double best = 0;
-  for (int run = 0; run < 5; ++run) {
-    const double start = ThreadSeconds();
-    float sum = wide ? FmaRounds512() : FmaRounds256();
-    benchmark::DoNotOptimize(sum);
-    const double fmas = double{kChains} * (wide ? 16 : 8) * kPeakRounds;
-    best = std::max(best, fmas / (ThreadSeconds() - start));
-  }
-  return best;
-}
 
 struct Case {
   const char* name;
@@ -99,78 +51,138 @@ std::vector<std::vector<int32_t>> MakeTables(const Case& c) {
   return tables;
 }
 
-void BM_Attention(benchmark::State& state, const KernelSet* kernels, Case c, KvType type,
-                  int num_threads) {
-  const size_t head_bytes = KvBytes(type, size_t{kDim} * kBlockSlots);
-  const KvLayer layer{.num_kv_heads = c.num_kv_heads,
-                      .key_dim = kDim,
-                      .value_dim = kDim,
-                      .value_offset = c.num_kv_heads * head_bytes};
-  const size_t block_bytes = 2 * c.num_kv_heads * head_bytes;
-  const std::vector<std::vector<int32_t>> blocks = MakeTables(c);
-  size_t num_blocks = 0;
-  for (const std::vector<int32_t>& table : blocks) {
-    for (const int32_t block : table) num_blocks = std::max(num_blocks, size_t(block) + 1);
+// One step of attention over a cache filled with noise.
+class Rig {
+ public:
+  Rig(const KernelSet& kernels, const Case& c, KvType type, int num_threads)
+      : kernels_(kernels), case_(c), type_(type), blocks_(MakeTables(c)), pool_(num_threads) {
+    const size_t head_bytes = KvBytes(type, size_t{kDim} * kBlockSlots);
+    layer_ = {.num_kv_heads = c.num_kv_heads,
+              .key_dim = kDim,
+              .value_dim = kDim,
+              .value_offset = c.num_kv_heads * head_bytes};
+    const size_t block_bytes = 2 * c.num_kv_heads * head_bytes;
+    size_t num_blocks = 0;
+    for (const std::vector<int32_t>& table : blocks_) {
+      for (const int32_t block : table) num_blocks = std::max(num_blocks, size_t(block) + 1);
+    }
+    memory_ = HugeBuffer::Allocate(num_blocks * block_bytes).value();
+    kv_ = {
+        .base = memory_.data(), .block_bytes = block_bytes, .type = type, .layers = {&layer_, 1}};
+    Fill(num_blocks, head_bytes);
+    tables_.assign(blocks_.begin(), blocks_.end());
+    for (int i = 0; i < c.num_sequences; ++i) {
+      sequences_.push_back({.first_row = i * c.num_rows,
+                            .num_rows = c.num_rows,
+                            .first_position = c.num_tokens - c.num_rows,
+                            .block_tables = {&tables_[i], 1}});
+    }
+    const size_t num_rows = static_cast<size_t>(c.num_sequences) * c.num_rows;
+    queries_.resize(num_rows * kWidth);
+    out_.resize(num_rows * kWidth);
+    std::mt19937 random(2);
+    for (float& query : queries_) query = static_cast<float>(random() % 200) * 0.01f - 1.0f;
   }
-  HugeBuffer memory = HugeBuffer::Allocate(num_blocks * block_bytes).value();
-  const PagedKvView kv{
-      .base = memory.data(), .block_bytes = block_bytes, .type = type, .layers = {&layer, 1}};
-  std::mt19937 random(1);
-  std::vector<float> head(kDim);
-  for (size_t block = 0; block < num_blocks; ++block) {
-    for (float& x : head) x = static_cast<float>(random() % 200) * 0.005f - 0.5f;
-    for (int slot = 0; slot < kBlockSlots; ++slot) {
-      for (int kv_head = 0; kv_head < c.num_kv_heads; ++kv_head) {
-        std::byte* keys = kv.Block(static_cast<int32_t>(block)) + kv_head * head_bytes;
-        kernels->store_key(head.data(), kDim, type, slot, keys);
-        kernels->store_value(head.data(), kDim, type, slot, keys + layer.value_offset);
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  void Run() {
+    attention_.Run(kernels_, pool_,
+                   {.queries = queries_.data(),
+                    .query_stride = kWidth,
+                    .out = out_.data(),
+                    .out_stride = kWidth,
+                    .num_heads = kNumHeads,
+                    .scale = 0.088388348f,
+                    .kv = &kv_,
+                    .sequences = sequences_});
+    benchmark::ClobberMemory();
+  }
+
+  double read_seconds() { return ReadSeconds(pool_, {kv_.base, memory_.size()}); }
+  // Keys attended, over all rows.
+  double keys() const {
+    double keys = 0;
+    for (int row = 0; row < case_.num_rows; ++row) {
+      keys += case_.num_sequences * (case_.num_tokens - row);
+    }
+    return keys;
+  }
+  // Bytes of the keys and values of every row.
+  double bytes() const {
+    return keys() * 2 * case_.num_kv_heads * static_cast<double>(KvBytes(type_, kDim));
+  }
+  // Products of keys; there are as many of values.
+  double products() const { return keys() * kNumHeads * kDim; }
+
+ private:
+  static constexpr size_t kWidth = size_t{kNumHeads} * kDim;
+
+  void Fill(size_t num_blocks, size_t head_bytes) {
+    std::mt19937 random(1);
+    std::vector<float> head(kDim);
+    for (size_t block = 0; block < num_blocks; ++block) {
+      for (float& x : head) x = static_cast<float>(random() % 200) * 0.005f - 0.5f;
+      for (int slot = 0; slot < kBlockSlots; ++slot) {
+        for (int kv_head = 0; kv_head < layer_.num_kv_heads; ++kv_head) {
+          std::byte* keys = kv_.Block(static_cast<int32_t>(block)) + kv_head * head_bytes;
+          kernels_.store_key(head.data(), kDim, type_, slot, keys);
+          kernels_.store_value(head.data(), kDim, type_, slot, keys + layer_.value_offset);
+        }
       }
     }
   }
-  std::vector<std::span<const int32_t>> tables(blocks.begin(), blocks.end());
-  std::vector<KvSequence> sequences;
-  for (int i = 0; i < c.num_sequences; ++i) {
-    sequences.push_back({.first_row = i * c.num_rows,
-                         .num_rows = c.num_rows,
-                         .first_position = c.num_tokens - c.num_rows,
-                         .block_tables = {&tables[i], 1}});
-  }
-  constexpr size_t kWidth = size_t{kNumHeads} * kDim;
-  const size_t num_rows = static_cast<size_t>(c.num_sequences) * c.num_rows;
-  std::vector<float> queries(num_rows * kWidth);
-  for (float& query : queries) query = static_cast<float>(random() % 200) * 0.01f - 1.0f;
-  std::vector<float> out(num_rows * kWidth);
 
-  ThreadPool pool(num_threads);
-  Attention attention;
-  const AttentionJob job{.queries = queries.data(),
-                         .query_stride = kWidth,
-                         .out = out.data(),
-                         .out_stride = kWidth,
-                         .num_heads = kNumHeads,
-                         .scale = 0.088388348f,
-                         .kv = &kv,
-                         .sequences = sequences};
-  const double fma_peak = PeakFmas(kernels->name);
-  const double int8_peak = MeasureArithmeticPeaks().int8_ops_per_second / 2;
-  const std::span<const std::byte> bytes(memory.data(), num_blocks * block_bytes);
-  const double read_before = ReadSeconds(pool, bytes);
-  for (auto _ : state) {
-    attention.Run(*kernels, pool, job);
-    benchmark::ClobberMemory();
-  }
-  const double read_seconds = std::min(read_before, ReadSeconds(pool, bytes));
-  double keys = 0;  // attended, over all rows
-  for (int row = 0; row < c.num_rows; ++row) keys += c.num_sequences * (c.num_tokens - row);
-  const double products = keys * kNumHeads * kDim;  // of keys, and as many of values
+  const KernelSet& kernels_;
+  const Case case_;
+  const KvType type_;
+  const std::vector<std::vector<int32_t>> blocks_;
+  ThreadPool pool_;
+  KvLayer layer_;
+  HugeBuffer memory_;
+  PagedKvView kv_;
+  std::vector<std::span<const int32_t>> tables_;
+  std::vector<KvSequence> sequences_;
+  std::vector<float> queries_;
+  std::vector<float> out_;
+  Attention attention_;
+};
+
+void BM_Attention(benchmark::State& state, const KernelSet* kernels, Case c, KvType type,
+                  int num_threads) {
+  Rig rig(*kernels, c, type, num_threads);
+  const ArithmeticPeaks peaks = MeasureArithmeticPeaks(kernels->name);
+  const double fma_peak = peaks.f32_ops_per_second / 2;
+  const double int8_peak = peaks.int8_ops_per_second / 2;
+  const double read_before = rig.read_seconds();
+  for (auto _ : state) rig.Run();
+  const double read_seconds = std::min(read_before, rig.read_seconds());
   const double arithmetic_seconds =
-      products / fma_peak + products / (type == KvType::kQ8_0 ? int8_peak : fma_peak);
+      2 * rig.products() / (type == KvType::kQ8_0 ? int8_peak : fma_peak);
   using benchmark::Counter;
-  state.counters["arith"] = Counter(arithmetic_seconds, Counter::kIsIterationInvariantRate);
-  state.counters["read"] = Counter(read_seconds * num_threads, Counter::kIsIterationInvariantRate);
-  state.counters["GB/s"] =
-      Counter(keys * 2 * c.num_kv_heads * static_cast<double>(KvBytes(type, kDim)) * 1e-9,
-              Counter::kIsIterationInvariantRate);
+  const auto rate = [](double value) { return Counter(value, Counter::kIsIterationInvariantRate); };
+  state.counters["arith"] = rate(arithmetic_seconds);
+  state.counters["read"] = rate(read_seconds * num_threads);
+  state.counters["GB/s"] = rate(rig.bytes() * 1e-9);
+  state.counters["GOP/s"] = rate(4 * rig.products() * 1e-9);
+}
+
+// Both types in turn, so that what drifts drifts for both.
+void BM_TypesInTurn(benchmark::State& state, const KernelSet* kernels, Case c, int num_threads) {
+  Rig half(*kernels, c, KvType::kF16, num_threads);
+  Rig bytes(*kernels, c, KvType::kQ8_0, num_threads);
+  const auto seconds_of = [](Rig& rig) {
+    const auto start = std::chrono::steady_clock::now();
+    rig.Run();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    const double of_half = seconds_of(half);
+    ratios.push_back(of_half / seconds_of(bytes));
+  }
+  std::ranges::sort(ratios);
+  state.counters["q8_0_over_f16"] = ratios[ratios.size() / 2];
 }
 
 void RegisterAll() {
@@ -190,9 +202,22 @@ void RegisterAll() {
                                                NameOf(type), kernels->name, num_threads);
           benchmark::RegisterBenchmark(name.c_str(), BM_Attention, kernels, c, type, num_threads)
               ->MeasureProcessCPUTime()
+              ->MinTime(0.2)
               ->Unit(benchmark::kMicrosecond);
         }
       }
+    }
+  }
+  for (const KernelSet* kernels : AvailableKernels()) {
+    if (kernels->name == "reference") continue;
+    for (const int num_threads : {1, 2}) {
+      const std::string name =
+          fmt::format("attention/in_turn/8192/{}/threads:{}", kernels->name, num_threads);
+      benchmark::RegisterBenchmark(name.c_str(), BM_TypesInTurn, kernels,
+                                   Case{"decode/8192", 1, false, 1, 8192}, num_threads)
+          ->MeasureProcessCPUTime()
+          ->MinTime(0.3)
+          ->Unit(benchmark::kMicrosecond);
     }
   }
 }

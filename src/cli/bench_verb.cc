@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/bench/bench_report.h"
+#include "cli/bench/limits_report.h"
 #include "cli/bench/load.h"
 #include "cli/bench/load_run.h"
 #include "cli/bench/speed_test.h"
@@ -14,6 +15,8 @@
 #include "cli/model_path.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "kernels/kernel_set.h"
+#include "plan/byte_size.h"
 #include "plan/model_shape.h"
 
 namespace quire {
@@ -34,6 +37,10 @@ struct BenchFlags {
   std::vector<int> num_generated = {128};
   std::vector<int> depths = {0};
   std::vector<int> num_parallel = {1};
+
+  // Beside the machine's limits; without a model the limits alone.
+  bool limits = false;
+  std::vector<std::string> working_sets;  // sizes with a unit; none = DefaultWorkingSets()
 
   // Loads.
   std::string load;
@@ -76,26 +83,79 @@ std::vector<SpeedTest> SpeedTestsOf(const BenchFlags& flags) {
   return tests;
 }
 
-Status RunSpeedTests(Engine& engine, const BenchFlags& flags, std::span<const int32_t> vocabulary) {
+// Rows of all tests, each repetition once through all of them; Row is {test, samples}.
+template <typename Row, typename Measure>
+Result<std::vector<Row>> RepeatTests(Engine& engine, const BenchFlags& flags,
+                                     std::span<const int32_t> vocabulary, const Measure& measure) {
   const auto go_on = [] { return !Interrupted(); };
   ProgressLine line;
   // Memory is touched and the processor awake before anything is timed.
   QUIRE_RETURN_IF_ERROR(MeasureSpeed(engine, {.num_prompt = 64}, vocabulary, flags.seed, go_on));
-  std::vector<SpeedRow> rows;
+  std::vector<Row> rows;
   for (const SpeedTest& test : SpeedTestsOf(flags)) rows.push_back({.test = test, .samples = {}});
   for (int repetition = 0; repetition < flags.repetitions; ++repetition) {
     for (size_t i = 0; i < rows.size(); ++i) {
       line.Show(fmt::format("repetition {} of {}, test {} of {}", repetition + 1, flags.repetitions,
                             i + 1, rows.size()));
       QUIRE_ASSIGN_OR_RETURN(
-          const SpeedSample sample,
-          MeasureSpeed(engine, rows[i].test, vocabulary, flags.seed + repetition, go_on));
-      rows[i].samples.push_back(sample);
+          auto sample, measure(engine, rows[i].test, vocabulary, flags.seed + repetition, go_on));
+      rows[i].samples.push_back(std::move(sample));
     }
   }
   line.Clear();
+  return rows;
+}
+
+Status RunSpeedTests(Engine& engine, const BenchFlags& flags, std::span<const int32_t> vocabulary) {
   const BenchSetting setting = SettingOf(engine);
+  if (flags.limits) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<LimitRow> rows,
+                           RepeatTests<LimitRow>(engine, flags, vocabulary, MeasureBesideLimits));
+    fmt::print("{}", flags.json ? LimitsAsJson(setting, rows) : LimitsAsText(setting, rows));
+    return {};
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SpeedRow> rows,
+                         RepeatTests<SpeedRow>(engine, flags, vocabulary, MeasureSpeed));
   fmt::print("{}", flags.json ? SpeedAsJson(setting, rows) : SpeedAsText(setting, rows));
+  return {};
+}
+
+Status MeasureLimitsAlone(const BenchFlags& flags) {
+  std::vector<size_t> working_sets = DefaultWorkingSets();
+  if (!flags.working_sets.empty()) working_sets.clear();
+  for (const std::string& text : flags.working_sets) {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, ParseByteSize(text));
+    if (bytes < kSmallestSet) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--working-set {} is too small to be read by several threads; at least {}",
+                       text, FormatBytes(kSmallestSet));
+    }
+    working_sets.push_back(bytes);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const KernelSet* kernels, SelectKernels(flags.engine.kernels));
+  const int num_threads = flags.engine.threads > 0 ? flags.engine.threads : AvailableProcessors();
+  QUIRE_ASSIGN_OR_RETURN(const MachineReport report,
+                         MeasureMachine(num_threads, std::string(kernels->name), working_sets,
+                                        flags.repetitions, [] { return !Interrupted(); }));
+  fmt::print("{}", flags.json ? MachineAsJson(report) : MachineAsText(report));
+  return {};
+}
+
+Status CheckFlags(const BenchFlags& flags) {
+  if (flags.engine.model.empty() && !flags.limits) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "MODEL is required: a GGUF file, or a name that `quire models` lists; only "
+                     "--limits goes without");
+  }
+  if (flags.limits && !flags.load.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--limits goes with the speed tests (-p, -n, -d, --npl), not with --load");
+  }
+  if (!flags.working_sets.empty() && (!flags.limits || !flags.engine.model.empty())) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--working-set goes with --limits without a MODEL; with one its weights are "
+                     "what is read");
+  }
   return {};
 }
 
@@ -163,6 +223,8 @@ Status RunLoads(Engine& engine, BenchFlags& flags, std::span<const int32_t> voca
 }
 
 Status Bench(BenchFlags& flags) {
+  QUIRE_RETURN_IF_ERROR(CheckFlags(flags));
+  if (flags.engine.model.empty()) return MeasureLimitsAlone(flags);
   const bool has_load = !flags.load.empty();
   int sequences = has_load ? kLoadSequences : 1;
   if (!has_load) {
@@ -198,6 +260,19 @@ void AddSpeedFlags(CLI::App& verb, BenchFlags& flags) {
   list("-n,--n-gen", flags.num_generated, 0, "tokens decoded; 0 = no decode test");
   list("-d,--n-depth", flags.depths, 0, "tokens that each sequence has in the cache beforehand");
   list("--npl,--n-parallel", flags.num_parallel, 1, "sequences at once");
+}
+
+void AddLimitFlags(CLI::App& verb, BenchFlags& flags) {
+  constexpr auto kGroup = "Limits";
+  verb.add_flag("--limits", flags.limits,
+                "the machine's read bandwidth by working set and its peaks of int8 and f32 "
+                "arithmetic; with a MODEL the share of them that each speed test reaches, the "
+                "limits measured before and after each of its runs")
+      ->group(kGroup);
+  verb.add_option("--working-set", flags.working_sets,
+                  "sizes to read, such as 256KiB,1GiB (default: 32 KiB, twice that, ... to 1 GiB)")
+      ->delimiter(',')
+      ->group(kGroup);
 }
 
 void AddLoadFlags(CLI::App& verb, BenchFlags& flags) {
@@ -268,9 +343,13 @@ void AddBenchVerb(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("bench", "Measure speed, alone and under load");
   auto flags = std::make_shared<BenchFlags>();
   flags->engine.max_sequences = 0;
-  AddEngineFlags(*verb, flags->engine);
+  verb->add_option("MODEL", flags->engine.model,
+                   "a GGUF file, or a name that `quire models` lists; --limits goes without");
+  AddComputeFlags(*verb, flags->engine);
   AddBatchingFlags(*verb, flags->engine);
+  AddSpeculationFlags(*verb, flags->engine, "none");
   AddSpeedFlags(*verb, *flags);
+  AddLimitFlags(*verb, *flags);
   AddLoadFlags(*verb, *flags);
   AddClassicFlags(*verb, *flags);
   verb->add_option("-r,--repetitions", flags->repetitions,

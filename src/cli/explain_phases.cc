@@ -43,19 +43,6 @@ struct PhaseTable {
   MachineLimits limits{};
 };
 
-// The bytes that a decode step reads: packed weights lie in one piece.
-std::span<const std::byte> WeightBytes(const Weights& weights) {
-  const std::byte* begin = weights.output.data;
-  const std::byte* end = begin + weights.output.bytes();
-  for (const LayerWeights& layer : weights.layers) {
-    for (const PackedMatrix* matrix : {&layer.query, &layer.ffn_down}) {
-      begin = std::min(begin, matrix->data);
-      end = std::max(end, matrix->data + matrix->bytes());
-    }
-  }
-  return {begin, end};
-}
-
 // Runs one request to its end; the observer adds its steps to the phases.
 Status RunRequest(Engine& engine, std::vector<int32_t> prompt, int num_generated,
                   PhaseTable& table) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "base/thread_pool.h"
 
@@ -12,15 +13,20 @@ namespace quire {
 // it is compared with: the bandwidth of a shared machine changes within minutes.
 double ReadSeconds(ThreadPool& pool, std::span<const std::byte> bytes);
 
+// Bytes a second at which all threads read the bytes, each its own part, again and again until
+// `least_bytes` have been read: the bandwidth of whatever holds that many bytes.
+double ReadRate(ThreadPool& pool, std::span<const std::byte> bytes, size_t least_bytes);
+
 // Best rates. An int8 operation counts a multiplication and an addition as two operations and
 // uses the widest byte products the processor has (VNNI, else pairs of 16 bits); F32 likewise.
+// Named after a kernel set, "avx2", they are those of that set's instructions.
 struct ArithmeticPeaks {
   double int8_ops_per_second = 0;
   double f32_ops_per_second = 0;
 };
-ArithmeticPeaks MeasureArithmeticPeaks();
+ArithmeticPeaks MeasureArithmeticPeaks(std::string_view kernels = {});
 // The rates of all threads of the pool together: less than so many times one where they share
 // cores.
-ArithmeticPeaks MeasureArithmeticPeaks(ThreadPool& pool);
+ArithmeticPeaks MeasureArithmeticPeaks(ThreadPool& pool, std::string_view kernels = {});
 
 }  // namespace quire

@@ -58,6 +58,18 @@ StepCost CostOfStep(const ModelConfig& config, const Weights& weights, KvType kv
   return cost;
 }
 
+std::span<const std::byte> WeightBytes(const Weights& weights) {
+  const std::byte* begin = weights.output.data;
+  const std::byte* end = begin + weights.output.bytes();
+  for (const LayerWeights& layer : weights.layers) {
+    for (const PackedMatrix* matrix : {&layer.query, &layer.ffn_down}) {
+      begin = std::min(begin, matrix->data);
+      end = std::max(end, matrix->data + matrix->bytes());
+    }
+  }
+  return {begin, end};
+}
+
 Bound BoundOf(const StepCost& cost, const MachineLimits& limits) {
   return {.memory_ms = 1000 * cost.bytes() / limits.bytes_per_second,
           .compute_ms = 1000 * (cost.int8_ops / limits.int8_ops_per_second +

@@ -6,7 +6,9 @@
 // query at position p reads min(p + 1, window) keys and values of each layer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "models/config.h"
@@ -32,6 +34,9 @@ struct StepCost {
 // logits of `num_logits_rows`. Rows of one step read a sequence's keys once.
 StepCost CostOfStep(const ModelConfig& config, const Weights& weights, KvType kv_type,
                     int first_position, int num_tokens, int num_logits_rows);
+
+// The bytes that a decode step reads of the weights: packed weights lie in one piece.
+std::span<const std::byte> WeightBytes(const Weights& weights);
 
 struct MachineLimits {
   double bytes_per_second = 0;
