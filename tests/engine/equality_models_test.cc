@@ -18,6 +18,7 @@ using testing::LoadLimits;
 using testing::LoadModel;
 
 constexpr int kLoads = 20;
+constexpr int kMostLong = 8;
 
 LoadModel SmolLm2() {
   return {.name = "smollm2-135m-instruct",
@@ -72,14 +73,16 @@ TEST(RealModelEqualityTest, EveryAnswerIsWhatItsRequestGetsAlone) {
   }
   std::vector<Load> loads;
   for (uint64_t seed = 0; seed < kLoads; ++seed) {
-    // Gemma's windows are 512 tokens: in its last load, prompts are longer.
-    const bool is_long = seed + 1 == kLoads;
-    loads.push_back(testing::MakeLoad(seed, seed % 2 == 0 ? SmolLm2() : Gemma(),
-                                      is_long ? Limits(4, 1500) : Limits(8, 192)));
+    loads.push_back(testing::MakeLoad(seed, seed % 2 == 0 ? SmolLm2() : Gemma(), Limits(8, 192)));
   }
   LoadEvents events;
   RunLoads(loads, &events);
   if (std::getenv("QUIRE_EQUALITY_SEED") != nullptr) return;
+  // Gemma's windows are 512 tokens: some loads with longer prompts, until one left its window.
+  for (uint64_t seed = kLoads; events.window_releases == 0 && seed < kLoads + kMostLong; ++seed) {
+    RunLoads({testing::MakeLoad(seed, Gemma(), Limits(4, 1500))}, &events);
+    if (HasFatalFailure()) return;
+  }
   EXPECT_GT(events.prefix_hits, 0);
   EXPECT_GT(events.partial_hits, 0);
   EXPECT_GT(events.evictions, 0);
