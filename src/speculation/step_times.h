@@ -1,7 +1,7 @@
 // What drafts cost, measured: by how much they make a step longer than it is without.
 //
-// The kernels cut rows into tiles of 8, 4, 2 and 1, and a small step is mostly the reading of
-// weights, so the cost of one more row is a stair with uneven steps. Every number of rows up to
+// The kernels cut rows into tiles of eight and a last one of what is left, and a small step is mostly
+// the reading of weights, so the cost of one more row is a stair with uneven steps. Every number of rows up to
 // kMostRows, of every number of decodes, is kept apart: the median of its last kSamples steps, each
 // as a multiple of what the same decodes took without drafts a little before. How deep the
 // sequences are weighs on both and cancels. A number of rows that was not seen is taken from its

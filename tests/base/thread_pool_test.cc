@@ -26,15 +26,19 @@ TEST(ThreadPool, RunCallsTheTaskOnceOnEveryThread) {
   }
 }
 
-TEST(ThreadPool, ParallelForCoversEveryIndexOnceInPiecesOfTheGrain) {
+// run(pool, count, grain, body) has to call body for pieces that cover 0..count once, none of which
+// is_wrong(begin, end, count, grain).
+template <typename Run, typename IsWrong>
+void ExpectCovered(const Run& run, const IsWrong& is_wrong) {
   for (const int num_threads : {1, 2, 5}) {
     ThreadPool pool(num_threads);
     for (const size_t count : {0, 1, 2, 9, 100, 1001}) {
       for (const size_t grain : {1, 3, 100, 5000}) {
         std::vector<int> visits(count, 0);
         std::atomic<int> wrong_pieces = 0;
-        pool.ParallelFor(count, grain, [&](size_t begin, size_t end, int thread_idx) {
-          if (begin >= end || end - begin > grain || thread_idx < 0 || thread_idx >= num_threads) {
+        run(pool, count, grain, [&](size_t begin, size_t end, int thread_idx) {
+          if (begin >= end || is_wrong(begin, end, count, grain) || thread_idx < 0 ||
+              thread_idx >= num_threads) {
             ++wrong_pieces;
           }
           for (size_t i = begin; i < end; ++i) ++visits[i];
@@ -46,25 +50,18 @@ TEST(ThreadPool, ParallelForCoversEveryIndexOnceInPiecesOfTheGrain) {
   }
 }
 
+TEST(ThreadPool, ParallelForCoversEveryIndexOnceInPiecesOfTheGrain) {
+  ExpectCovered([](ThreadPool& pool, size_t count, size_t grain,
+                   const auto& body) { pool.ParallelFor(count, grain, body); },
+                [](size_t begin, size_t end, size_t, size_t grain) { return end - begin > grain; });
+}
+
 TEST(ThreadPool, ShrinkingPiecesCoverEveryIndexOnceAndNeverGoBelowTheGrainBeforeTheEnd) {
-  for (const int num_threads : {1, 2, 5}) {
-    ThreadPool pool(num_threads);
-    for (const size_t count : {0, 1, 2, 9, 100, 1001}) {
-      for (const size_t grain : {1, 3, 100, 5000}) {
-        std::vector<int> visits(count, 0);
-        std::atomic<int> wrong_pieces = 0;
-        pool.ParallelForShrinking(count, grain, [&](size_t begin, size_t end, int thread_idx) {
-          const bool is_short = end - begin < grain && end != count;
-          if (begin >= end || is_short || thread_idx < 0 || thread_idx >= num_threads) {
-            ++wrong_pieces;
-          }
-          for (size_t i = begin; i < end; ++i) ++visits[i];
-        });
-        ASSERT_EQ(visits, std::vector<int>(count, 1)) << count << " by " << grain;
-        ASSERT_EQ(wrong_pieces, 0);
-      }
-    }
-  }
+  ExpectCovered([](ThreadPool& pool, size_t count, size_t grain,
+                   const auto& body) { pool.ParallelForShrinking(count, grain, body); },
+                [](size_t begin, size_t end, size_t count, size_t grain) {
+                  return end - begin < grain && end != count;
+                });
 }
 
 // A plain variable that the next run reads on another thread: a missing fence is a race that the

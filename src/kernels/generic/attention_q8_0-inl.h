@@ -17,21 +17,8 @@
 
 namespace {
 
-// Where the rows of kRows lie in QuantizedRows: the tile's first row and its height.
-template <int kRows>
-struct TilePlaces {
-  int first[kRows] = {};
-  int height[kRows] = {};
-
-  constexpr TilePlaces() {
-    for (int row = 0; row < kRows; ++row) {
-      while (row >= first[row] + TileRows(kRows - first[row])) {
-        first[row] += TileRows(kRows - first[row]);
-      }
-      height[row] = TileRows(kRows - first[row]);
-    }
-  }
-};
+// The queries of a span are one tile of QuantizedRows, Q rows high.
+static_assert(kMaxSpanQueries < kMaxTileRows);
 
 // The vectors of keys whose sums fit the registers beside Q queries: a power of two.
 template <typename Isa>
@@ -58,7 +45,6 @@ QUIRE_FORCE_INLINE typename Isa::Ints DotKeys(typename Isa::Ints sum, typename I
 template <typename Isa, int Q, int V>
 QUIRE_FORCE_INLINE void ScoreKeyVectors(const QuantizedRows& queries, const int8_t* const* blocks,
                                         const int8_t* const* next, int first_vector, float* out) {
-  static constexpr TilePlaces<Q> kPlaces;
   constexpr int kStepBytes = 4 * kBlockSlots;
   constexpr int kGroupSteps = kKvScaleGroup / 4;
   const int key_dim = queries.num_cols;
@@ -77,8 +63,7 @@ QUIRE_FORCE_INLINE void ScoreKeyVectors(const QuantizedRows& queries, const int8
   const int8_t* quants[Q];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q) {
-    quants[q] = queries.quants + static_cast<size_t>(kPlaces.first[q]) * key_dim +
-                4 * (q - kPlaces.first[q]);
+    quants[q] = queries.quants + 4 * q;
   }
   // Without registers for them, in pairs, scores stay in `out` from group to group.
   typename Isa::Floats scores[Q][V];
@@ -91,10 +76,8 @@ QUIRE_FORCE_INLINE void ScoreKeyVectors(const QuantizedRows& queries, const int8
     typename Isa::Ints sums[Q][V];
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
-      const int height = kPlaces.height[q];
-      const int32_t* negated = queries.negated_sums + 2 * kPlaces.first[q] * num_groups +
-                               2 * group * height + (q - kPlaces.first[q]);
-      const int start = Isa::kPairs ? 0 : 128 * (negated[0] + negated[height]);
+      const int32_t* negated = queries.negated_sums + 2 * group * Q + q;
+      const int start = Isa::kPairs ? 0 : 128 * (negated[0] + negated[Q]);
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sums[q][v] = Isa::SetInt(start);
     }
@@ -109,7 +92,7 @@ QUIRE_FORCE_INLINE void ScoreKeyVectors(const QuantizedRows& queries, const int8
       }
 #pragma GCC unroll 8
       for (int q = 0; q < Q; ++q) {
-        const auto query = Isa::Broadcast4(quants[q] + step * 4 * kPlaces.height[q]);
+        const auto query = Isa::Broadcast4(quants[q] + step * 4 * Q);
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) sums[q][v] = DotKeys<Isa>(sums[q][v], lanes[v], query);
       }
@@ -122,9 +105,7 @@ QUIRE_FORCE_INLINE void ScoreKeyVectors(const QuantizedRows& queries, const int8
     }
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
-      const auto scale =
-          Isa::SetFloat(queries.scales[kPlaces.first[q] * num_groups + group * kPlaces.height[q] +
-                                       (q - kPlaces.first[q])]);
+      const auto scale = Isa::SetFloat(queries.scales[group * Q + q]);
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
         float* place = out + q * kSpanKeys + v * Isa::kLanes;

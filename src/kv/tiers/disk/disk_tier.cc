@@ -93,7 +93,8 @@ class DiskTier final : public Tier {
   std::optional<SlotTable::Found> Reserve(const std::shared_ptr<SlotFiles>& files,
                                           const IndexEntry& entry, StoreOutcome* outcome);
   bool Grow(const std::shared_ptr<SlotFiles>& files);
-  int WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const IndexEntry& entry);
+  int WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const IndexEntry& entry,
+                  std::span<const std::byte> body);
   int WriteProgress(size_t max);
   void Succeed();
   void Fail(std::string_view what, int fault);
@@ -106,7 +107,6 @@ class DiskTier final : public Tier {
   DiskModel model_;
   // Of the record in hand: see RecordCodec::Encode.
   std::array<std::byte, kRecordHeaderBytes> header_;
-  std::span<const std::byte> body_;
   std::vector<std::byte> made_;
   double progress_written_s_ = 0;
   double no_growth_until_s_ = 0;
@@ -445,8 +445,8 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
       return StoreOutcome::kHeld;
     }
   }
-  body_ = codec_->Encode(block, payload, Packing::kNone, header_, made_);
-  const size_t record_bytes = header_.size() + body_.size();
+  const auto body = codec_->Encode(block, payload, Packing::kNone, header_, made_);
+  const size_t record_bytes = header_.size() + body.size();
   entry.record_bytes = static_cast<uint32_t>(record_bytes);
   StoreOutcome outcome = StoreOutcome::kNoRoom;
   // A thread that reads may find meanwhile that they were deleted.
@@ -458,7 +458,7 @@ StoreOutcome DiskTier::Store(const StoredBlock& block, std::span<const std::byte
     ++counters_.stores_refused;
     return outcome;
   }
-  const int fault = WriteRecord(*files, *slot, entry);
+  const int fault = WriteRecord(*files, *slot, entry, body);
   if (fault != 0) {
     Fail("cannot be written", fault);
     return StoreOutcome::kFailed;
@@ -549,7 +549,8 @@ bool DiskTier::Grow(const std::shared_ptr<SlotFiles>& files) {
 
 // Unlists what the slot held, writes the record, lists it: in this order, so that a process that
 // dies in between leaves a slot that nobody looks into. 0, or an errno: the slot is then free.
-int DiskTier::WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const IndexEntry& entry) {
+int DiskTier::WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const IndexEntry& entry,
+                          std::span<const std::byte> body) {
   bool is_listed = false;
   {
     const std::lock_guard lock(mutex_);
@@ -558,7 +559,7 @@ int DiskTier::WriteRecord(SlotFiles& files, const SlotTable::Found& slot, const 
   int fault = is_listed ? files.WriteEntry(slot.slot, nullptr) : 0;
   if (fault == 0) {
     is_listed = false;
-    fault = files.Write(slot.slot, header_, body_);
+    fault = files.Write(slot.slot, header_, body);
   }
   if (fault == 0) {
     is_listed = true;
