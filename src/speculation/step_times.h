@@ -1,12 +1,12 @@
 // What drafts cost, measured: by how much they make a step longer than it is without.
 //
-// The kernels cut rows into tiles of eight and a last one of what is left, and a small step is mostly
-// the reading of weights, so the cost of one more row is a stair with uneven steps. Every number of rows up to
-// kMostRows, of every number of decodes, is kept apart: the median of its last kSamples steps, each
-// as a multiple of what the same decodes took without drafts a little before. How deep the
-// sequences are weighs on both and cancels. A number of rows that was not seen is taken from its
-// neighbours, and beyond the largest grows by what a row is expected to cost, which is little, so
-// that it is tried once where it would pay.
+// The kernels cut rows into tiles of eight and a last one of what is left, and a small step is
+// mostly the reading of weights, so the cost of one more row is a stair with uneven steps. Every
+// number of rows up to kMostRows, of every number of decodes, is kept apart: the median of its last
+// kSamples steps, each as a multiple of what the same decodes took without drafts a little before.
+// How deep the sequences are weighs on both and cancels. A number of rows that was not seen is
+// taken from its neighbours, and beyond the largest grows by what a row is expected to cost, which
+// is little, so that it is tried once where it would pay.
 //
 // What is old counts as not seen, so that a slow moment of the machine is not held against drafts
 // for ever, nor in their favour:
