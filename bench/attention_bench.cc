@@ -1,15 +1,16 @@
 // Attention over a paged cache: 12 heads of 128 dimensions over 2 key heads (the shape of a 1.5B
-// model) or, in `mha`, 12. `arith` is the share of what the arithmetic takes at the rates that
-// registers reach (FMAs of the instruction set; in q8_0 the best int8 products),
-// `read` that of reading the blocks once, `GB/s` counts the keys and values of every row. All are
-// per second of processor time, so that they hold on a machine that others use too. `in_turn` runs
-// the same with f16 and with q8_0, one after the other: `q8_0_over_f16` is how many times as fast
-// the latter is, the median of the pairs.
+// model) or, in `mha`, 12; in `9x64` 9 heads of 64 over 3 (a 135M model's). `arith` is the share of
+// what the arithmetic takes at the rates that registers reach (FMAs of the instruction set; in q8_0
+// the best int8 products), `read` that of reading the blocks once, `GB/s` counts the keys and
+// values of every row. All are per second of processor time, so that they hold on a machine that
+// others use too. `in_turn` runs the same with f16 and with q8_0, one after the other:
+// `q8_0_over_f16` is how many times as fast the latter is, the median of the pairs.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -17,14 +18,11 @@
 #include <vector>
 
 #include "base/huge_buffer.h"
-#include "cli/bench/machine_limits.h"
 #include "kernels/attention.h"
+#include "plan/machine_limits.h"
 
 namespace quire {
 namespace {
-
-constexpr int kNumHeads = 12;
-constexpr int kDim = 128;
 
 struct Case {
   const char* name;
@@ -33,6 +31,8 @@ struct Case {
   int num_rows;    // of each sequence, at its end
   int num_tokens;  // of each sequence
   int num_kv_heads = 2;
+  int num_heads = 12;
+  int dim = 128;
 };
 
 // Tables over a pool of blocks; each sequence has a last block of its own.
@@ -56,10 +56,10 @@ class Rig {
  public:
   Rig(const KernelSet& kernels, const Case& c, KvType type, int num_threads)
       : kernels_(kernels), case_(c), type_(type), blocks_(MakeTables(c)), pool_(num_threads) {
-    const size_t head_bytes = KvBytes(type, size_t{kDim} * kBlockSlots);
+    const size_t head_bytes = KvBytes(type, static_cast<size_t>(c.dim) * kBlockSlots);
     layer_ = {.num_kv_heads = c.num_kv_heads,
-              .key_dim = kDim,
-              .value_dim = kDim,
+              .key_dim = c.dim,
+              .value_dim = c.dim,
               .value_offset = c.num_kv_heads * head_bytes};
     const size_t block_bytes = 2 * c.num_kv_heads * head_bytes;
     size_t num_blocks = 0;
@@ -78,8 +78,8 @@ class Rig {
                             .block_tables = {&tables_[i], 1}});
     }
     const size_t num_rows = static_cast<size_t>(c.num_sequences) * c.num_rows;
-    queries_.resize(num_rows * kWidth);
-    out_.resize(num_rows * kWidth);
+    queries_.resize(num_rows * width());
+    out_.resize(num_rows * width());
     std::mt19937 random(2);
     for (float& query : queries_) query = static_cast<float>(random() % 200) * 0.01f - 1.0f;
   }
@@ -89,11 +89,11 @@ class Rig {
   void Run() {
     attention_.Run(kernels_, pool_,
                    {.queries = queries_.data(),
-                    .query_stride = kWidth,
+                    .query_stride = width(),
                     .out = out_.data(),
-                    .out_stride = kWidth,
-                    .num_heads = kNumHeads,
-                    .scale = 0.088388348f,
+                    .out_stride = width(),
+                    .num_heads = case_.num_heads,
+                    .scale = 1.0f / std::sqrt(static_cast<float>(case_.dim)),
                     .kv = &kv_,
                     .sequences = sequences_});
     benchmark::ClobberMemory();
@@ -110,24 +110,24 @@ class Rig {
   }
   // Bytes of the keys and values of every row.
   double bytes() const {
-    return keys() * 2 * case_.num_kv_heads * static_cast<double>(KvBytes(type_, kDim));
+    return keys() * 2 * case_.num_kv_heads * static_cast<double>(KvBytes(type_, case_.dim));
   }
   // Products of keys; there are as many of values.
-  double products() const { return keys() * kNumHeads * kDim; }
+  double products() const { return keys() * case_.num_heads * case_.dim; }
 
  private:
-  static constexpr size_t kWidth = size_t{kNumHeads} * kDim;
+  size_t width() const { return static_cast<size_t>(case_.num_heads) * case_.dim; }
 
   void Fill(size_t num_blocks, size_t head_bytes) {
     std::mt19937 random(1);
-    std::vector<float> head(kDim);
+    std::vector<float> head(case_.dim);
     for (size_t block = 0; block < num_blocks; ++block) {
       for (float& x : head) x = static_cast<float>(random() % 200) * 0.005f - 0.5f;
       for (int slot = 0; slot < kBlockSlots; ++slot) {
         for (int kv_head = 0; kv_head < layer_.num_kv_heads; ++kv_head) {
           std::byte* keys = kv_.Block(static_cast<int32_t>(block)) + kv_head * head_bytes;
-          kernels_.store_key(head.data(), kDim, type_, slot, keys);
-          kernels_.store_value(head.data(), kDim, type_, slot, keys + layer_.value_offset);
+          kernels_.store_key(head.data(), case_.dim, type_, slot, keys);
+          kernels_.store_value(head.data(), case_.dim, type_, slot, keys + layer_.value_offset);
         }
       }
     }
@@ -190,10 +190,10 @@ void RegisterAll() {
        {Case{"decode/2048", 1, false, 1, 2048}, Case{"decode/8192", 1, false, 1, 8192},
         Case{"decode/16x4096", 16, false, 1, 4096},
         Case{"decode/16x4096_shared", 16, true, 1, 4096},
-        Case{"decode/16x4096_mha", 16, false, 1, 4096, kNumHeads},
-        Case{"decode/16x4096_mha_shared", 16, true, 1, 4096, kNumHeads},
-        Case{"prefill/512", 1, false, 512, 512},
-        Case{"prefill/512_of_4096", 1, false, 512, 4096}}) {
+        Case{"decode/16x4096_mha", 16, false, 1, 4096, 12},
+        Case{"decode/16x4096_mha_shared", 16, true, 1, 4096, 12},
+        Case{"prefill/512", 1, false, 512, 512}, Case{"prefill/512_of_4096", 1, false, 512, 4096},
+        Case{"prefill/2048_9x64", 1, false, 2048, 2048, 3, 9, 64}}) {
     for (const KernelSet* kernels : AvailableKernels()) {
       if (kernels->name == "reference") continue;
       for (const KvType type : kKvTypes) {

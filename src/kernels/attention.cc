@@ -49,7 +49,8 @@ class Attention::Step {
     const size_t pair_stride = quantized() ? layer_.key_dim : 1;
     const size_t dim_stride = quantized() ? 1 : tile.num_pairs;
     for (int pair = 0; pair < tile.num_pairs; ++pair) {
-      const float* query = job_.queries + RowOf(tile, pair) * job_.query_stride +
+      const size_t row = SequenceOf(tile, pair).first_row + RowInSequence(tile, pair);
+      const float* query = job_.queries + row * job_.query_stride +
                            static_cast<size_t>(HeadOf(tile, pair)) * layer_.key_dim;
       for (int d = 0; d < layer_.key_dim; ++d) {
         packed[pair * pair_stride + d * dim_stride] = query[d] * job_.scale;
@@ -63,25 +64,46 @@ class Attention::Step {
     }
   }
 
+  // `totals` [totals_floats()]: those of all queries.
+  Pair PairOf(const AttentionTile& tile, int pair, float* totals) const {
+    const KvSequence& sequence = SequenceOf(tile, pair);
+    const int row_in_sequence = RowInSequence(tile, pair);
+    const size_t row = sequence.first_row + row_in_sequence;
+    const size_t head = HeadOf(tile, pair);
+    return {.keys = KeysAttended(job_, sequence.first_position + row_in_sequence),
+            .out = job_.out + row * job_.out_stride + head * layer_.value_dim,
+            .totals = totals + 2 * (row * job_.num_heads + head)};
+  }
+  void FindPairs(const AttentionTile& tile, float* totals, TilePairs& pairs) const {
+    for (int pair = 0; pair < tile.num_pairs; ++pair) pairs[pair] = PairOf(tile, pair, totals);
+  }
+
   // partial <- the tile's queries over one span. The keys of `next_span` are brought near
   // meanwhile; kNoSpan for none.
-  void Attend(const AttentionTile& tile, int span, int next_span, float* packed,
-              float* partial) const {
+  void Attend(const AttentionTile& tile, const TilePairs& pairs, int span, int next_span,
+              float* packed, float* partial) const {
     int first_key[kMaxSpanQueries];
     int end_key[kMaxSpanQueries];
+    KeyRange all = pairs[0].keys;
     for (int pair = 0; pair < tile.num_pairs; ++pair) {
-      const KeyRange range = KeysInSpan(tile, pair, span);
+      const KeyRange keys = pairs[pair].keys;
+      const KeyRange range = InSpan(keys, span);
       first_key[pair] = range.first;
       end_key[pair] = range.end;
+      all = {std::min(all.first, keys.first), std::max(all.end, keys.end)};
     }
     const std::byte* key_blocks[kSpanBlocks] = {};
     const std::byte* value_blocks[kSpanBlocks] = {};
     const std::byte* next_key_blocks[kSpanBlocks] = {};
-    FindBlocks(tile, span, HeadBytes(tile, layer_.key_offset, layer_.key_dim), key_blocks);
-    FindBlocks(tile, span, HeadBytes(tile, layer_.value_offset, layer_.value_dim), value_blocks);
+    const auto value_distance =
+        static_cast<ptrdiff_t>(HeadBytes(tile, layer_.value_offset, layer_.value_dim)) -
+        static_cast<ptrdiff_t>(HeadBytes(tile, layer_.key_offset, layer_.key_dim));
+    const KeyRange blocks = FindKeyBlocks(tile, InSpan(all, span), span, key_blocks);
+    for (int i = blocks.first; i < blocks.end; ++i) {
+      value_blocks[i] = key_blocks[i] + value_distance;
+    }
     if (next_span != kNoSpan) {
-      FindBlocks(tile, next_span, HeadBytes(tile, layer_.key_offset, layer_.key_dim),
-                 next_key_blocks);
+      FindKeyBlocks(tile, InSpan(all, next_span), next_span, next_key_blocks);
     }
     const QuantizedRows rows = quantized() ? QuantizedQueries(tile, packed) : QuantizedRows{};
     kernels_.attend_span({.queries = packed,
@@ -108,28 +130,59 @@ class Attention::Step {
     return 2 * static_cast<size_t>(num_rows) * job_.num_heads;
   }
 
-  // Folds the partial of a span into the totals and the out row of one query.
-  void Merge(const AttentionTile& tile, int pair, int span, const float* partial,
-             float* totals) const {
-    const KeyRange in_span = KeysInSpan(tile, pair, span);
-    if (in_span.first == in_span.end) return;
-    const size_t query = RowOf(tile, pair) * job_.num_heads + HeadOf(tile, pair);
-    float& maximum = totals[2 * query];
-    float& sum = totals[2 * query + 1];
-    float* values = Out(tile, pair);
+  // Folds the partial of a span into the totals and the out row of one query, the tile's idx-th.
+  void MergePair(const Pair& pair, int idx, int span, const float* partial) const {
+    if (!Attends(pair, span)) return;
     const float* span_values =
-        partial + kValuesOffset + static_cast<size_t>(pair) * layer_.value_dim;
-    const KeyRange keys = KeysOfPair(tile, pair);
-    if (span == keys.first / kSpanKeys) {
-      maximum = partial[pair];
-      sum = partial[kSumsOffset + pair];
-      std::copy_n(span_values, layer_.value_dim, values);
+        partial + kValuesOffset + static_cast<size_t>(idx) * layer_.value_dim;
+    if (span == pair.keys.first / kSpanKeys) {
+      pair.totals[0] = partial[idx];
+      pair.totals[1] = partial[kSumsOffset + idx];
+      std::copy_n(span_values, layer_.value_dim, pair.out);
     } else {
-      kernels_.merge_span(&maximum, &sum, values, partial[pair], partial[kSumsOffset + pair],
-                          span_values, layer_.value_dim);
+      kernels_.merge_span({.num_queries = 1,
+                           .value_dim = layer_.value_dim,
+                           .span_maxima = partial + idx,
+                           .span_sums = partial + kSumsOffset + idx,
+                           .span_values = span_values,
+                           .maxima = &pair.totals[0],
+                           .sums = &pair.totals[1],
+                           .values = &pair.out});
     }
-    if (span == (keys.end - 1) / kSpanKeys) {
-      kernels_.finish_attention(values, sum, layer_.value_dim);
+    FinishAtEnd(pair, span);
+  }
+
+  // The same for all queries of the tile: at once, where each has begun before.
+  void MergeTile(const AttentionTile& tile, const TilePairs& pairs, int span,
+                 const float* partial) const {
+    bool at_once = true;
+    for (int i = 0; i < tile.num_pairs; ++i) {
+      at_once &= Attends(pairs[i], span) && span != pairs[i].keys.first / kSpanKeys;
+    }
+    if (!at_once) {
+      for (int i = 0; i < tile.num_pairs; ++i) MergePair(pairs[i], i, span, partial);
+      return;
+    }
+    float maxima[kMaxSpanQueries];
+    float sums[kMaxSpanQueries];
+    float* values[kMaxSpanQueries];
+    for (int i = 0; i < tile.num_pairs; ++i) {
+      maxima[i] = pairs[i].totals[0];
+      sums[i] = pairs[i].totals[1];
+      values[i] = pairs[i].out;
+    }
+    kernels_.merge_span({.num_queries = tile.num_pairs,
+                         .value_dim = layer_.value_dim,
+                         .span_maxima = partial,
+                         .span_sums = partial + kSumsOffset,
+                         .span_values = partial + kValuesOffset,
+                         .maxima = maxima,
+                         .sums = sums,
+                         .values = values});
+    for (int i = 0; i < tile.num_pairs; ++i) {
+      pairs[i].totals[0] = maxima[i];
+      pairs[i].totals[1] = sums[i];
+      FinishAtEnd(pairs[i], span);
     }
   }
 
@@ -161,25 +214,22 @@ class Attention::Step {
   int RowInSequence(const AttentionTile& tile, int pair) const {
     return tile.sequences.size() == 1 ? (tile.first_pair + pair) / heads_per_kv_ : 0;
   }
-  size_t RowOf(const AttentionTile& tile, int pair) const {
-    return SequenceOf(tile, pair).first_row + RowInSequence(tile, pair);
-  }
   int HeadOf(const AttentionTile& tile, int pair) const {
     return tile.kv_head * heads_per_kv_ + (tile.first_pair + pair) % heads_per_kv_;
   }
-  float* Out(const AttentionTile& tile, int pair) const {
-    return job_.out + RowOf(tile, pair) * job_.out_stride +
-           static_cast<size_t>(HeadOf(tile, pair)) * layer_.value_dim;
-  }
-  KeyRange KeysOfPair(const AttentionTile& tile, int pair) const {
-    return KeysAttended(job_, SequenceOf(tile, pair).first_position + RowInSequence(tile, pair));
-  }
-  // The same, counted from the start of the span.
-  KeyRange KeysInSpan(const AttentionTile& tile, int pair, int span) const {
-    const KeyRange keys = KeysOfPair(tile, pair);
+  // Keys counted from the start of the span.
+  static KeyRange InSpan(KeyRange keys, int span) {
     const int start = span * kSpanKeys;
     return {std::clamp(keys.first - start, 0, kSpanKeys),
             std::clamp(keys.end - start, 0, kSpanKeys)};
+  }
+
+  static bool Attends(const Pair& pair, int span) {
+    return pair.keys.first < (span + 1) * kSpanKeys && pair.keys.end > span * kSpanKeys;
+  }
+  void FinishAtEnd(const Pair& pair, int span) const {
+    if (pair.keys.end > (span + 1) * kSpanKeys) return;
+    kernels_.finish_attention(pair.out, pair.totals[1], layer_.value_dim);
   }
 
   // Where the keys or values of the tile's head lie in a block.
@@ -187,23 +237,20 @@ class Attention::Step {
     return offset + tile.kv_head * KvBytes(job_.kv->type, static_cast<size_t>(dim) * kBlockSlots);
   }
 
-  // blocks [kSpanBlocks]: those of the span that hold an attended key.
-  void FindBlocks(const AttentionTile& tile, int span, size_t offset,
-                  const std::byte** blocks) const {
-    int first = kSpanKeys;
-    int end = 0;
-    for (int pair = 0; pair < tile.num_pairs; ++pair) {
-      const KeyRange keys = KeysInSpan(tile, pair, span);
-      if (keys.first == keys.end) continue;
-      first = std::min(first, keys.first);
-      end = std::max(end, keys.end);
-    }
+  // blocks [kSpanBlocks] <- the head's keys in those blocks that hold `keys`, counted from the
+  // start of the span; returns which these are.
+  KeyRange FindKeyBlocks(const AttentionTile& tile, KeyRange keys, int span,
+                         const std::byte** blocks) const {
+    if (keys.first == keys.end) return {};
+    const size_t offset = HeadBytes(tile, layer_.key_offset, layer_.key_dim);
     const std::span<const int32_t> table = job_.TableOf(tile.sequences[0]);
-    for (int i = first / kBlockSlots; i * kBlockSlots < end; ++i) {
+    const KeyRange range = {keys.first / kBlockSlots, (keys.end - 1) / kBlockSlots + 1};
+    for (int i = range.first; i < range.end; ++i) {
       const int32_t block = table[span * kSpanBlocks + i];
       QUIRE_CHECK(block != kNoBlock, "block {} is attended and not there", span * kSpanBlocks + i);
       blocks[i] = job_.kv->Block(block) + offset;
     }
+    return range;
   }
 
   const KernelSet& kernels_;
@@ -220,6 +267,14 @@ float* Attention::Floats::Reserve(size_t count) {
     capacity_ = count;
   }
   return data_.get();
+}
+
+size_t Attention::scratch_bytes() const {
+  size_t bytes = tiles_.bytes() + totals_.bytes() + partials_.bytes() +
+                 wave_order_.capacity() * sizeof(wave_order_[0]);
+  for (const ThreadScratch& thread : threads_)
+    bytes += thread.queries.bytes() + thread.partials.bytes();
+  return bytes;
 }
 
 // Whether threads that take whole groups end at about the same time: the longest group is the most
@@ -240,11 +295,20 @@ void Attention::RunTileGroups(const Step& step, ThreadPool& pool) {
         tiles_.tiles().subspan(group.first_tile, group.end_tile - group.first_tile);
     ThreadScratch& scratch = threads_[thread_idx];
     float* queries = scratch.queries.Reserve(kMaxTiles * step.query_floats());
-    float* partial = scratch.partials.Reserve(step.partial_floats());
+    float* partial = scratch.partials.Reserve(2 * step.partial_floats());
+    float* unmerged = partial + step.partial_floats();
+    // A partial is merged behind the next task, when the last of its sums has long been stored.
+    size_t unmerged_tile = kNoTile;
+    int unmerged_span = kNoSpan;
+    const auto merge = [&] {
+      if (unmerged_tile == kNoTile) return;
+      step.MergeTile(tiles[unmerged_tile], scratch.pairs[unmerged_tile], unmerged_span, unmerged);
+    };
     int first_span = tiles.front().first_span;
     int end_span = 0;
     for (size_t t = 0; t < tiles.size(); ++t) {
       step.Pack(tiles[t], queries + t * step.query_floats());
+      step.FindPairs(tiles[t], totals, scratch.pairs[t]);
       first_span = std::min(first_span, tiles[t].first_span);
       end_span = std::max(end_span, tiles[t].end_span);
     }
@@ -253,13 +317,16 @@ void Attention::RunTileGroups(const Step& step, ThreadPool& pool) {
         if (span < tiles[t].first_span || span >= tiles[t].end_span) continue;
         // Where the next tile reads the same blocks, it is the one to look ahead.
         const bool last = t + 1 == tiles.size() || !step.ShareSpan(tiles[t], tiles[t + 1], span);
-        step.Attend(tiles[t], span, last && span + 1 < tiles[t].end_span ? span + 1 : kNoSpan,
+        step.Attend(tiles[t], scratch.pairs[t], span,
+                    last && span + 1 < tiles[t].end_span ? span + 1 : kNoSpan,
                     queries + t * step.query_floats(), partial);
-        for (int pair = 0; pair < tiles[t].num_pairs; ++pair) {
-          step.Merge(tiles[t], pair, span, partial, totals);
-        }
+        merge();
+        std::swap(partial, unmerged);
+        unmerged_tile = t;
+        unmerged_span = span;
       }
     }
+    merge();
   });
 }
 
@@ -317,7 +384,10 @@ void Attention::RunSpans(const Step& step, ThreadPool& pool) {
         const AttentionTile& tile = tiles_.tiles()[tile_idx];
         const size_t place = tile_idx % kMaxTiles;
         float* packed = queries + place * step.query_floats();
-        if (scratch.packed[place] != tile_idx) step.Pack(tile, packed);
+        if (scratch.packed[place] != tile_idx) {
+          step.Pack(tile, packed);
+          step.FindPairs(tile, totals, scratch.pairs[place]);
+        }
         scratch.packed[place] = tile_idx;
         int next_span = kNoSpan;
         if (i + 1 < end) {
@@ -327,15 +397,16 @@ void Attention::RunSpans(const Step& step, ThreadPool& pool) {
           const int span = span_of(next, wave_order_[i + 1]);
           if (same_keys && span != span_of(tile, task) && span < tile.end_span) next_span = span;
         }
-        step.Attend(tile, span_of(tile, task), next_span, packed,
+        step.Attend(tile, scratch.pairs[place], span_of(tile, task), next_span, packed,
                     partials + (task - wave) * partial_floats);
       }
     });
-    const auto merge = [&](const AttentionTile& tile, int pair) {
+    const auto merge = [&](const AttentionTile& tile, int idx) {
+      const Pair pair = step.PairOf(tile, idx, totals);
       const size_t end = std::min(wave_end, tile.end_task());
       for (size_t task = std::max(wave, tile.first_task); task < end; ++task) {
         const int span = tile.first_span + static_cast<int>(task - tile.first_task);
-        step.Merge(tile, pair, span, partials + (task - wave) * partial_floats, totals);
+        step.MergePair(pair, idx, span, partials + (task - wave) * partial_floats);
       }
     };
     // By unit, for the tiles of a pair have to be merged in order.

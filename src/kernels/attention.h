@@ -30,11 +30,15 @@ class Attention {
   // The keys and values of the step's rows are stored already.
   void Run(const KernelSet& kernels, ThreadPool& pool, const AttentionJob& job);
 
+  // Scratch of the largest step so far.
+  size_t scratch_bytes() const;
+
  private:
   // 64-byte aligned floats that only grow.
   class Floats {
    public:
     float* Reserve(size_t count);
+    size_t bytes() const { return capacity_ * sizeof(float); }
 
    private:
     struct Deleter {
@@ -44,10 +48,19 @@ class Attention {
     size_t capacity_ = 0;
   };
 
+  // A pair of a tile: what it attends, its out row, and its maximum and sum so far.
+  struct Pair {
+    KeyRange keys;
+    float* out = nullptr;
+    float* totals = nullptr;
+  };
+  using TilePairs = std::array<Pair, kMaxSpanQueries>;
+
   struct ThreadScratch {
     Floats queries;
     Floats partials;
-    std::array<size_t, AttentionTiles::kMaxGroupTiles> packed{};  // tiles whose queries are there
+    std::array<size_t, AttentionTiles::kMaxGroupTiles> packed{};    // tiles whose queries are there
+    std::array<TilePairs, AttentionTiles::kMaxGroupTiles> pairs{};  // of the same
   };
 
   class Step;

@@ -160,6 +160,12 @@ void AttentionTiles::CutGroups(const AttentionJob& job, size_t num_threads) {
   std::ranges::stable_sort(groups_, std::ranges::greater{}, &AttentionGroup::num_spans);
 }
 
+size_t AttentionTiles::bytes() const {
+  return order_.capacity() * sizeof(order_[0]) + shared_end_.capacity() * sizeof(shared_end_[0]) +
+         tiles_.capacity() * sizeof(tiles_[0]) + units_.capacity() * sizeof(units_[0]) +
+         groups_.capacity() * sizeof(groups_[0]);
+}
+
 size_t AttentionTiles::TileOf(size_t task) const {
   const auto after = std::ranges::upper_bound(tiles_, task, {}, &AttentionTile::first_task);
   return static_cast<size_t>(after - tiles_.begin()) - 1;

@@ -66,6 +66,8 @@ class AttentionTiles {
   std::span<const AttentionGroup> groups() const { return groups_; }  // the longest first
   size_t num_tasks() const { return num_tasks_; }
 
+  size_t bytes() const;  // of memory
+
   // Index of the tile of a task, and of the unit of a tile.
   size_t TileOf(size_t task) const;
   size_t UnitOf(size_t tile) const;

@@ -81,6 +81,18 @@ struct AttentionSpanJob {
 inline constexpr int kSpanKeys = 128;
 inline constexpr int kMaxSpanQueries = 6;
 
+// The partials (maximum, sum, values) of a span, to be folded into those of the spans before it.
+struct SpanMergeJob {
+  int num_queries = 0;  // 1..kMaxSpanQueries
+  int value_dim = 0;
+  const float* span_maxima = nullptr;  // [num_queries]
+  const float* span_sums = nullptr;    // [num_queries]
+  const float* span_values = nullptr;  // [num_queries][value_dim]
+  float* maxima = nullptr;             // in and out [num_queries]
+  float* sums = nullptr;               // in and out [num_queries]
+  float* const* values = nullptr;      // in and out [num_queries] rows of [value_dim]
+};
+
 // cos and sin of one position: [rotary_dim / 2] each.
 struct RopeRow {
   const float* cos = nullptr;
@@ -134,9 +146,7 @@ struct KernelSet {
   bool (*store_value)(const float* value, int value_dim, KvType type, int slot,
                       std::byte* block_values);
   void (*attend_span)(const AttentionSpanJob& job);
-  // Folds the partial (maximum, sum, values) of a later span into that of the earlier ones.
-  void (*merge_span)(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
-                     const float* span_values, int value_dim);
+  void (*merge_span)(const SpanMergeJob& job);
   // values[n] /= sum, by one reciprocal.
   void (*finish_attention)(float* values, float sum, int value_dim);
 };

@@ -788,19 +788,57 @@ TEST(AttendSpan, SumsAndMaximaReadByEye) {
 
 TEST(MergeSpan, EqualMaximaAddUpAndFarOnesVanish) {
   for (const KernelSet* kernels : Sets()) {
-    float maximum = 1.0f;
-    float sum = 2.0f;
-    std::vector<float> values(19, 3.0f);
-    const std::vector<float> other(19, 4.0f);
-    kernels->merge_span(&maximum, &sum, values.data(), 1.0f, 5.0f, other.data(), 19);
-    EXPECT_EQ(sum, 7.0f);
-    EXPECT_EQ(values, std::vector<float>(19, 7.0f));
-    kernels->merge_span(&maximum, &sum, values.data(), 200.0f, 5.0f, other.data(), 19);
-    EXPECT_EQ(maximum, 200.0f);
-    EXPECT_EQ(sum, 5.0f);
-    EXPECT_EQ(values, other);
-    kernels->finish_attention(values.data(), 8.0f, 19);
-    EXPECT_EQ(values, std::vector<float>(19, 0.5f));
+    // One query meets a span of its own maximum, the other one of a far larger.
+    float maxima[2] = {1.0f, 1.0f};
+    float sums[2] = {2.0f, 2.0f};
+    std::vector<float> values[2] = {std::vector<float>(19, 3.0f), std::vector<float>(19, 3.0f)};
+    float* const rows[2] = {values[0].data(), values[1].data()};
+    const float span_maxima[2] = {1.0f, 200.0f};
+    const float span_sums[2] = {5.0f, 5.0f};
+    const std::vector<float> span_values(2 * 19, 4.0f);
+    kernels->merge_span({.num_queries = 2,
+                         .value_dim = 19,
+                         .span_maxima = span_maxima,
+                         .span_sums = span_sums,
+                         .span_values = span_values.data(),
+                         .maxima = maxima,
+                         .sums = sums,
+                         .values = rows});
+    EXPECT_EQ(maxima[0], 1.0f);
+    EXPECT_EQ(sums[0], 7.0f);
+    EXPECT_EQ(values[0], std::vector<float>(19, 7.0f));
+    EXPECT_EQ(maxima[1], 200.0f);
+    EXPECT_EQ(sums[1], 5.0f);
+    EXPECT_EQ(values[1], std::vector<float>(19, 4.0f));
+    kernels->finish_attention(rows[1], 8.0f, 19);
+    EXPECT_EQ(values[1], std::vector<float>(19, 0.5f));
+  }
+}
+
+TEST(MergeSpan, EverySetGivesTheBitsOfTheReferenceForEachNumberOfQueries) {
+  for (int n = 1; n <= kMaxSpanQueries; ++n) {
+    for (const int dim : {1, 16, 37, 64}) {
+      const std::vector<float> span = Normal(static_cast<size_t>(n) * (2 + dim), n, 3.0f);
+      const std::vector<float> before = Normal(static_cast<size_t>(n) * (2 + dim), 50 + n, 3.0f);
+      const auto merge = [&](const KernelSet& kernels) {
+        std::vector<float> merged = before;  // maxima, sums, values
+        std::vector<float*> rows(n);
+        for (int q = 0; q < n; ++q) rows[q] = &merged[2 * n + q * dim];
+        kernels.merge_span({.num_queries = n,
+                            .value_dim = dim,
+                            .span_maxima = &span[0],
+                            .span_sums = &span[n],
+                            .span_values = &span[2 * n],
+                            .maxima = &merged[0],
+                            .sums = &merged[n],
+                            .values = rows.data()});
+        return merged;
+      };
+      const std::vector<float> expected = merge(Reference());
+      for (const KernelSet* kernels : Sets()) {
+        EXPECT_TRUE(SameBits(expected, merge(*kernels))) << kernels->name << " " << n << " " << dim;
+      }
+    }
   }
 }
 

@@ -147,14 +147,22 @@ TEST(Rows, RopeIsTheSameInEverySet) {
 TEST(Rows, ExponentialsEqualExpFInEverySet) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> uniform(-90.0f, 0.0f);
+  const float zero = 0.0f;
   for (int i = 0; i < 20000; ++i) {
     const float x = i < 200 ? -87.0f + static_cast<float>(i - 100) * 1e-4f : uniform(random);
     for (const KernelSet* kernels : AvailableKernels()) {
       float maximum = x;
       float sum = 1.0f;
       float value = 1.0f;
-      const float zero = 0.0f;
-      kernels->merge_span(&maximum, &sum, &value, 0.0f, 0.0f, &zero, 1);
+      float* values = &value;
+      kernels->merge_span({.num_queries = 1,
+                           .value_dim = 1,
+                           .span_maxima = &zero,
+                           .span_sums = &zero,
+                           .span_values = &zero,
+                           .maxima = &maximum,
+                           .sums = &sum,
+                           .values = &values});
       ASSERT_EQ(value, exact::ExpF(x)) << x << " " << kernels->name;
       ASSERT_EQ(sum, value);
       ASSERT_EQ(maximum, 0.0f);

@@ -24,8 +24,7 @@ void Rope(float* x, int num_heads, int head_dim, int rotary_dim, RopeStyle style
 bool StoreKey(const float* key, int key_dim, KvType type, int slot, std::byte* block_keys);
 bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::byte* block_values);
 void AttendSpan(const AttentionSpanJob& job);
-void MergeSpan(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
-               const float* span_values, int value_dim);
+void MergeSpan(const SpanMergeJob& job);
 void FinishAttention(float* values, float sum, int value_dim);
 
 }  // namespace quire::avx2

@@ -164,14 +164,10 @@ QUIRE_FORCE_INLINE __m256 ScaleByPowerOfTwo(__m256 a, __m256 n) {
   return _mm256_castsi256_ps(
       _mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
 }
-QUIRE_FORCE_INLINE F32x16 ScaleByPowerOfTwo(F32x16 a, F32x16 n) {
-  return {ScaleByPowerOfTwo(a.lo, n.lo), ScaleByPowerOfTwo(a.hi, n.hi)};
-}
-
-// a, but 0 where x < limit.
-QUIRE_FORCE_INLINE F32x16 ZeroWhereLess(F32x16 x, F32x16 limit, F32x16 a) {
-  return {_mm256_and_ps(_mm256_cmp_ps(x.lo, limit.lo, _CMP_NLT_UQ), a.lo),
-          _mm256_and_ps(_mm256_cmp_ps(x.hi, limit.hi, _CMP_NLT_UQ), a.hi)};
+// The same, but 0 where x < limit; elsewhere a normal number.
+QUIRE_FORCE_INLINE F32x16 ScaleOrZeroWhereLess(F32x16 a, F32x16 n, F32x16 x, F32x16 limit) {
+  return {_mm256_and_ps(_mm256_cmp_ps(x.lo, limit.lo, _CMP_NLT_UQ), ScaleByPowerOfTwo(a.lo, n.lo)),
+          _mm256_and_ps(_mm256_cmp_ps(x.hi, limit.hi, _CMP_NLT_UQ), ScaleByPowerOfTwo(a.hi, n.hi))};
 }
 // a in the lanes first..end - 1, `other` elsewhere; first and end may lie outside 0..16.
 QUIRE_FORCE_INLINE F32x16 KeepLanes(F32x16 a, int first, int end, F32x16 other) {

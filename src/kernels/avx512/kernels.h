@@ -27,8 +27,7 @@ bool StoreValue(const float* value, int value_dim, KvType type, int slot, std::b
 void AttendSpan(const AttentionSpanJob& job);
 // The same without VNNI instructions.
 void AttendSpanWithoutVnni(const AttentionSpanJob& job);
-void MergeSpan(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
-               const float* span_values, int value_dim);
+void MergeSpan(const SpanMergeJob& job);
 void FinishAttention(float* values, float sum, int value_dim);
 
 }  // namespace quire::avx512

@@ -105,15 +105,9 @@ QUIRE_FORCE_INLINE F32x16 Min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b
 QUIRE_FORCE_INLINE F32x16 RoundToEven(F32x16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// a * 2^n for whole n, by adding n to the exponent's bits.
-QUIRE_FORCE_INLINE F32x16 ScaleByPowerOfTwo(F32x16 a, F32x16 n) {
-  return {_mm512_castsi512_ps(
-      _mm512_add_epi32(_mm512_castps_si512(a.v), _mm512_slli_epi32(_mm512_cvtps_epi32(n.v), 23)))};
-}
-
-// a, but 0 where x < limit.
-QUIRE_FORCE_INLINE F32x16 ZeroWhereLess(F32x16 x, F32x16 limit, F32x16 a) {
-  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLT_UQ), a.v)};
+// a * 2^n for whole n, but 0 where x < limit; elsewhere a normal number.
+QUIRE_FORCE_INLINE F32x16 ScaleOrZeroWhereLess(F32x16 a, F32x16 n, F32x16 x, F32x16 limit) {
+  return {_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLT_UQ), a.v, n.v)};
 }
 // a in the lanes first..end - 1, `other` elsewhere; first and end may lie outside 0..16.
 QUIRE_FORCE_INLINE F32x16 KeepLanes(F32x16 a, int first, int end, F32x16 other) {

@@ -131,21 +131,26 @@ QUIRE_FORCE_INLINE F32x16 LoadLanes(const T* x, [[maybe_unused]] int rest) {
   }
 }
 
-// values[q][d] continues its chain over the keys begin..end - 1 for V vectors of dimensions, or for
-// the first `rest` lanes of one. weights [Q][kSpanKeys], values [Q][value_dim]. Meanwhile the same
-// bytes of the blocks `next` are prefetched.
+// What the chain of a value begins with.
+alignas(64) constexpr float kNoValues[8 * 16] = {};
+
+// values[q][d] continues its chain over the keys begin..end - 1, or begins it, for V vectors of
+// dimensions or for the first `rest` lanes of one. weights [Q][kSpanKeys], values [Q][value_dim].
+// Meanwhile the same bytes of the blocks `next` are prefetched.
 template <typename T, int Q, int V, bool kWhole>
 QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const* next,
-                                         const float* weights, int begin, int end, int value_dim,
-                                         int first_dim, [[maybe_unused]] int rest, float* values) {
+                                         const float* weights, int begin, int end, bool continued,
+                                         int value_dim, int first_dim, [[maybe_unused]] int rest,
+                                         float* values) {
   constexpr int kLine = 64 / sizeof(T);
   F32x16 sums[Q][V];
+  const float* earlier = continued ? values + first_dim : kNoValues;
+  const size_t earlier_stride = continued ? value_dim : 0;
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q) {
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      sums[q][v] =
-          LoadLanes<kWhole>(values + static_cast<size_t>(q) * value_dim + first_dim + v * 16, rest);
+      sums[q][v] = LoadLanes<kWhole>(earlier + q * earlier_stride + v * 16, rest);
     }
   }
   for (int key = begin; key < end;) {
@@ -179,27 +184,29 @@ QUIRE_FORCE_INLINE void AccumulateValues(const T* const* blocks, const T* const*
 
 template <typename T, int Q, int V>
 QUIRE_FORCE_INLINE void AccumulateFrom(const T* const* blocks, const T* const* next,
-                                       const float* weights, int begin, int end, int value_dim,
-                                       int first_dim, float* values) {
+                                       const float* weights, int begin, int end, bool continued,
+                                       int value_dim, int first_dim, float* values) {
   for (; first_dim + V * 16 <= value_dim; first_dim += V * 16) {
-    AccumulateValues<T, Q, V, true>(blocks, next, weights, begin, end, value_dim, first_dim, 0,
-                                    values);
+    AccumulateValues<T, Q, V, true>(blocks, next, weights, begin, end, continued, value_dim,
+                                    first_dim, 0, values);
   }
   if (first_dim == value_dim) return;
   if constexpr (V > 1) {
-    AccumulateFrom<T, Q, V / 2>(blocks, next, weights, begin, end, value_dim, first_dim, values);
+    AccumulateFrom<T, Q, V / 2>(blocks, next, weights, begin, end, continued, value_dim, first_dim,
+                                values);
   } else {
-    AccumulateValues<T, Q, 1, false>(blocks, next, weights, begin, end, value_dim, first_dim,
-                                     value_dim - first_dim, values);
+    AccumulateValues<T, Q, 1, false>(blocks, next, weights, begin, end, continued, value_dim,
+                                     first_dim, value_dim - first_dim, values);
   }
 }
 
 // All dimensions of Q queries over the keys begin..end - 1, which every one of them attends.
 template <typename T, int Q>
 void AccumulateAll(const T* const* blocks, const T* const* next, const float* weights, int begin,
-                   int end, int value_dim, float* values) {
+                   int end, bool continued, int value_dim, float* values) {
   if (begin >= end) return;
-  AccumulateFrom<T, Q, VectorsBeside(Q)>(blocks, next, weights, begin, end, value_dim, 0, values);
+  AccumulateFrom<T, Q, VectorsBeside(Q)>(blocks, next, weights, begin, end, continued, value_dim, 0,
+                                         values);
 }
 
 // lanes, but `other` for the keys of the block at `start` that are not attended. Blocks of which
@@ -210,27 +217,36 @@ QUIRE_FORCE_INLINE F32x16 KeepAttended(F32x16 lanes, int start, int first_key, i
   return KeepLanes(lanes, first_key - start, end_key - start, other);
 }
 
-// weights [kSpanKeys]: scores become exp(score - maximum), 0 for keys not attended, in the blocks
-// first_block..end_block - 1.
-QUIRE_FORCE_INLINE void Softmax(int first_key, int end_key, int first_block, int end_block,
-                                float* weights, float* maximum, float* sum) {
-  const F32x16 lowest = Set(-__builtin_inff());
-  F32x16 maxima = lowest;
-  for (int b = first_block; b < end_block; ++b) {
-    const int start = b * kBlockSlots;
-    maxima = Max(KeepAttended(Load(weights + start), start, first_key, end_key, lowest), maxima);
+// Scores become weights: scores [num_queries][kSpanKeys] of the blocks first_block..end_block - 1
+// become exp(score - maximum), and 0 for the keys that their query does not attend; kWhole where
+// each attends them all. All maxima come first: no exponential waits for its own query's scores.
+template <bool kWhole>
+void Softmax(const AttentionSpanJob& job, int first_block, int end_block, float* scores) {
+  const auto keep = [&](F32x16 lanes, int q, int start, F32x16 other) {
+    if constexpr (kWhole) return lanes;
+    return KeepAttended(lanes, start, job.first_key[q], job.end_key[q], other);
+  };
+  for (int q = 0; q < job.num_queries; ++q) {
+    const F32x16 lowest = Set(-__builtin_inff());
+    F32x16 maxima = lowest;
+    for (int b = first_block; b < end_block; ++b) {
+      const int start = b * kBlockSlots;
+      maxima = Max(keep(Load(scores + q * kSpanKeys + start), q, start, lowest), maxima);
+    }
+    job.maxima[q] = MaxOfLanes(maxima);
   }
-  *maximum = MaxOfLanes(maxima);
-  const F32x16 top = Set(*maximum);
-  F32x16 lanes = Zero();
-  for (int b = first_block; b < end_block; ++b) {
-    const int start = b * kBlockSlots;
-    const F32x16 weight =
-        KeepAttended(Exp(Sub(Load(weights + start), top)), start, first_key, end_key, Zero());
-    Store(weight, weights + start);
-    lanes = Add(lanes, weight);
+  for (int q = 0; q < job.num_queries; ++q) {
+    const F32x16 top = Set(job.maxima[q]);
+    F32x16 lanes = Zero();
+    for (int b = first_block; b < end_block; ++b) {
+      const int start = b * kBlockSlots;
+      float* place = scores + q * kSpanKeys + start;
+      const F32x16 weight = keep(Exp(Sub(Load(place), top)), q, start, Zero());
+      Store(weight, place);
+      lanes = Add(lanes, weight);
+    }
+    job.sums[q] = SumOfLanes(lanes);
   }
-  *sum = SumOfLanes(lanes);
 }
 
 // The keys that some query attends, and those that all of them do.
@@ -260,24 +276,28 @@ QUIRE_FORCE_INLINE void AccumulateSpan(const AttentionSpanJob& job, const SpanKe
                                        const T* const* value_blocks, const T* const* next_blocks,
                                        const float* weights) {
   const int value_dim = job.value_dim;
-  for (int i = 0; i < Q * value_dim; ++i) job.values[i] = 0.0f;
-  if (keys.common_first < keys.common_end) {
-    for (int q = 0; q < Q; ++q) {
-      AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, job.first_key[q],
-                          keys.common_first, value_dim, job.values + q * value_dim);
-    }
-    AccumulateAll<T, Q>(value_blocks, next_blocks, weights, keys.common_first, keys.common_end,
-                        value_dim, job.values);
-    for (int q = 0; q < Q; ++q) {
-      AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, keys.common_end,
-                          job.end_key[q], value_dim, job.values + q * value_dim);
-    }
+  if (keys.common_first == keys.first && keys.common_end == keys.end) {
+    AccumulateAll<T, Q>(value_blocks, next_blocks, weights, keys.first, keys.end, false, value_dim,
+                        job.values);
     return;
   }
-  for (int q = 0; q < Q; ++q) {
-    AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, job.first_key[q],
-                        job.end_key[q], value_dim, job.values + q * value_dim);
+  const auto alone = [&](int q, int begin, int end) {
+    AccumulateAll<T, 1>(value_blocks, value_blocks, weights + q * kSpanKeys, begin, end, true,
+                        value_dim, job.values + q * value_dim);
+  };
+  const bool together = keys.common_first < keys.common_end;
+  const bool begin_together = together && keys.common_first == keys.first;
+  if (!begin_together) {
+    for (int i = 0; i < Q * value_dim; ++i) job.values[i] = 0.0f;
   }
+  if (!together) {
+    for (int q = 0; q < Q; ++q) alone(q, job.first_key[q], job.end_key[q]);
+    return;
+  }
+  for (int q = 0; q < Q; ++q) alone(q, job.first_key[q], keys.common_first);
+  AccumulateAll<T, Q>(value_blocks, next_blocks, weights, keys.common_first, keys.common_end,
+                      !begin_together, value_dim, job.values);
+  for (int q = 0; q < Q; ++q) alone(q, keys.common_end, job.end_key[q]);
 }
 
 template <typename T, int Q>
@@ -306,9 +326,10 @@ void AttendQueries(const AttentionSpanJob& job) {
     ScoreAll<T, Q, VectorsBeside(Q)>(job.queries, job.key_dim, key_blocks + first_block,
                                      value_blocks + first_block, end_block - first_block, scores);
   }
-  for (int q = 0; q < Q; ++q) {
-    Softmax(job.first_key[q], job.end_key[q], first_block, end_block, weights + q * kSpanKeys,
-            &job.maxima[q], &job.sums[q]);
+  if (keys.common_first == 0 && keys.common_end == kSpanKeys) {
+    Softmax<true>(job, 0, kSpanBlocks, weights);
+  } else {
+    Softmax<false>(job, first_block, end_block, weights);
   }
 
   if constexpr (kScaled<T>) {

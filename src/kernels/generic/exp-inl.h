@@ -15,7 +15,7 @@ QUIRE_FORCE_INLINE F32x16 Exp(F32x16 x) {
   p = Fma(p, r, Set(exact::kExpPolynomial[4]));
   p = Fma(p, r, Set(exact::kExpPolynomial[5]));
   const F32x16 mantissa = Add(Fma(p, Mul(r, r), r), Set(1.0f));
-  return ZeroWhereLess(x, Set(exact::kExpLowest), ScaleByPowerOfTwo(mantissa, n));
+  return ScaleOrZeroWhereLess(mantissa, n, x, Set(exact::kExpLowest));
 }
 
 }  // namespace

@@ -264,15 +264,19 @@ void AttendSpan(const AttentionSpanJob& job) {
   for (int query = 0; query < job.num_queries; ++query) AttendQuery(job, query);
 }
 
-void MergeSpan(float* maximum, float* sum, float* values, float span_maximum, float span_sum,
-               const float* span_values, int value_dim) {
-  const float merged = span_maximum > *maximum ? span_maximum : *maximum;
-  const float factor = exact::ExpF(*maximum - merged);
-  const float span_factor = exact::ExpF(span_maximum - merged);
-  *maximum = merged;
-  *sum = std::fma(*sum, factor, span_sum * span_factor);
-  for (int d = 0; d < value_dim; ++d) {
-    values[d] = std::fma(values[d], factor, span_values[d] * span_factor);
+void MergeSpan(const SpanMergeJob& job) {
+  for (int q = 0; q < job.num_queries; ++q) {
+    const float before = job.maxima[q];
+    const float merged = job.span_maxima[q] > before ? job.span_maxima[q] : before;
+    const float factor = exact::ExpF(before - merged);
+    const float span_factor = exact::ExpF(job.span_maxima[q] - merged);
+    job.maxima[q] = merged;
+    job.sums[q] = std::fma(job.sums[q], factor, job.span_sums[q] * span_factor);
+    const float* span_values = job.span_values + static_cast<size_t>(q) * job.value_dim;
+    float* values = job.values[q];
+    for (int d = 0; d < job.value_dim; ++d) {
+      values[d] = std::fma(values[d], factor, span_values[d] * span_factor);
+    }
   }
 }
 

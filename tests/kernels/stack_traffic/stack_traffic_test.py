@@ -38,7 +38,7 @@ KNOWN = (
           "smaller tile would unpack the weights more often"),
     Known(r"\bAvx512Pairs\b", 0.035,
           "without VNNI a product of bytes takes two registers more on the way to its sum"),
-    Known(r"\bavx2::.*(?:AttendQueries|AccumulateAll)<", 0.04,
+    Known(r"\bavx2::.*(?:AttendQueries|AccumulateAll|Softmax)<", 0.04,
           "one constant or one pointer table's vector in 70 instructions; 16 registers"),
     Known(r"\bavx512::.*AttendQueries<signed char, [23]>", 0.085,
           "the compiler holds integer sums of several keys before it scales them; registers would "
