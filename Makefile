@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install package test test-all bench peers lint format deps deps-test \
-  deps-bench deps-peers deps-clang deps-package clean
+  deps-page deps-bench deps-peers deps-clang deps-package clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -30,7 +30,7 @@ package: build deps-package ## a Debian package: build/package/quire_VERSION_ARC
 test: deps deps-test ## unit tests, SmolLM2, sanitizers: what every change must pass
 	@scripts/test.sh
 
-test-all: deps deps-test deps-clang deps-package .venv ## all models, slow tests, long sanitizer and fuzz runs
+test-all: deps deps-test deps-page deps-clang deps-package .venv ## all models, slow tests, long sanitizer and fuzz runs
 	@scripts/test-all.sh
 
 bench: deps deps-bench ## microbenchmarks beside the machine's limits; FILTER chooses: FILTER=attention
@@ -48,14 +48,18 @@ format: deps-clang ## clang-format every C++ file
 deps: ## install what the build needs (Debian packages)
 	@$(INSTALL) scripts/apt-packages.txt
 
-.venv: scripts/requirements-test.txt
+.venv: scripts/requirements-test.txt scripts/requirements-page.txt
 	@$(INSTALL) scripts/apt-venv-packages.txt
 	@python3 -m venv .venv
-	@.venv/bin/pip install --quiet --requirement scripts/requirements-test.txt
+	@.venv/bin/pip install --quiet --requirement scripts/requirements-test.txt \
+	  --requirement scripts/requirements-page.txt
 	@touch .venv
 
 deps-test:
 	@$(INSTALL) scripts/apt-test-packages.txt
+
+deps-page:
+	@$(INSTALL) scripts/apt-page-packages.txt
 
 deps-bench:
 	@$(INSTALL) scripts/apt-bench-packages.txt

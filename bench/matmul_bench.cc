@@ -16,9 +16,9 @@
 
 #include "base/huge_buffer.h"
 #include "base/thread_pool.h"
-#include "cli/bench/machine_limits.h"
 #include "kernels/kernel_set.h"
 #include "kernels/packing.h"
+#include "plan/machine_limits.h"
 #include "tensor/float16.h"
 
 namespace quire::bench {

@@ -17,8 +17,8 @@
 
 #include "base/huge_buffer.h"
 #include "base/thread_pool.h"
-#include "cli/bench/machine_limits.h"
 #include "kernels/kernel_set.h"
+#include "plan/machine_limits.h"
 
 namespace quire::bench {
 namespace {
@@ -169,7 +169,7 @@ void Run(benchmark::State& state, const KernelSet* set, const RowCase& c) {
   const auto touched = std::min(rows.memory.size(), static_cast<size_t>(elements * c.read));
   double read = 0;
   for (int i = 0; i < 3; ++i) {
-    read = std::max(read, ReadRate(one, {rows.memory.data(), touched}, size_t{64} << 20));
+    read = std::max(read, SettledReadRate(one, {rows.memory.data(), touched}));
   }
   const double peak = MeasureArithmeticPeaks(set->name).f32_ops_per_second;
   for (auto _ : state) {

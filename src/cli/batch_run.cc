@@ -137,6 +137,7 @@ void BatchRun::Start(const BatchLine& line, BatchRequest request) {
   jobs_.emplace(line.number, std::move(owned));
   for (size_t i = 0; i < prompts.size(); ++i) {
     job.answers[i].prompt = prompts[i].request.prompt;
+    prompts[i].request.name = job.custom_id;
     job.answers[i].num_added = prompts[i].num_added;
     const auto submitted = engine_.Submit(std::move(prompts[i].request),
                                           {.on_finish = [this, &job, i](RequestResult result) {

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 #include "cli/progress.h"
+#include "cli/trace_flags.h"
 #include "cli/verbs.h"
 
 namespace quire {
@@ -26,6 +27,7 @@ constexpr double kNoStepLimitMs = 1e9;
 
 struct BatchFlags {
   EngineFlags engine;
+  TraceFlags trace;
   std::string file;
   std::string output;
   std::optional<int> max_tokens;
@@ -148,7 +150,8 @@ Status RunBatch(BatchFlags& flags) {
                          BatchOutput::Open(output_path, input, flags.retry_failed));
   // Nobody waits for the next token of an answer: prefill takes what a step can hold.
   if (flags.engine.max_step_ms == 0) flags.engine.max_step_ms = kNoStepLimitMs;
-  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
+  QUIRE_ASSIGN_OR_RETURN(const auto trace, OpenTrace(flags.trace));
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine, trace.get()));
   const std::string model = ModelName(flags.engine.model);
   const int max_sequences = engine->scheduler_options().max_sequences;
   BatchRun run(*engine, input, output,
@@ -157,14 +160,14 @@ Status RunBatch(BatchFlags& flags) {
                 .max_sequences_ahead = std::max(64, 4 * max_sequences)});
   BatchProgress progress(*engine, input);
   const Clock::time_point start = Clock::now();
-  const Status status = run.Run(Interrupted, [&] { progress.Show(run.summary()); });
+  Status status = run.Run(Interrupted, [&] { progress.Show(run.summary()); });
   const double seconds = SecondsSince(start);
   progress.Clear();
   const BatchSummary& summary = run.summary();
   PrintSummary(summary, model, seconds);
   if (flags.json) PrintJson(summary, output_path, seconds);
   FlushTiers(*engine);
-  QUIRE_RETURN_IF_ERROR(status);
+  QUIRE_RETURN_IF_ERROR(EndTrace(trace.get(), std::move(status)));
   if (summary.was_interrupted) {
     return MakeError(
         ErrorCode::kInterrupted, "interrupted; {}",
@@ -198,6 +201,7 @@ void AddBatchVerb(CLI::App& app, int& exit_code) {
   verb->add_flag("--retry-failed", flags->retry_failed,
                  "try lines again that an earlier run could not answer");
   verb->add_flag("--json", flags->json, "the summary as one JSON object on standard output");
+  AddTraceFlags(*verb, flags->trace);
   verb->callback([flags, &exit_code] { exit_code = Report(RunBatch(*flags)); });
 }
 

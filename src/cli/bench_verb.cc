@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 #include "cli/progress.h"
+#include "cli/trace_flags.h"
 #include "cli/verbs.h"
 #include "kernels/kernel_set.h"
 #include "plan/byte_size.h"
@@ -28,6 +29,7 @@ constexpr std::string_view kLongPrompt = "long-prompt";
 
 struct BenchFlags {
   EngineFlags engine;
+  TraceFlags trace;
   int repetitions = 3;
   uint64_t seed = 0;
   bool json = false;
@@ -151,6 +153,9 @@ Status CheckFlags(const BenchFlags& flags) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--limits goes with the speed tests (-p, -n, -d, --npl), not with --load");
   }
+  if (!flags.trace.file.empty() && flags.engine.model.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--trace needs a MODEL: nothing runs without");
+  }
   if (!flags.working_sets.empty() && (!flags.limits || !flags.engine.model.empty())) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--working-set goes with --limits without a MODEL; with one its weights are "
@@ -237,14 +242,21 @@ Status Bench(BenchFlags& flags) {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, ReservationBytes(flags));
     flags.engine.kv_size = std::to_string(bytes);
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
+  QUIRE_ASSIGN_OR_RETURN(const auto trace, OpenTrace(flags.trace));
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine, trace.get()));
   const std::vector<int32_t> vocabulary = PlainTokens(engine->model().tokenizer());
   if (vocabulary.empty()) {
     return MakeError(ErrorCode::kUnsupported, "the model's vocabulary holds no ordinary tokens");
   }
-  if (!has_load) return RunSpeedTests(*engine, flags, vocabulary);
-  if (flags.load == kLongPrompt) return RunGapTest(*engine, flags, vocabulary);
-  return RunLoads(*engine, flags, vocabulary);
+  Status status;
+  if (!has_load) {
+    status = RunSpeedTests(*engine, flags, vocabulary);
+  } else if (flags.load == kLongPrompt) {
+    status = RunGapTest(*engine, flags, vocabulary);
+  } else {
+    status = RunLoads(*engine, flags, vocabulary);
+  }
+  return EndTrace(trace.get(), std::move(status));
 }
 
 void AddSpeedFlags(CLI::App& verb, BenchFlags& flags) {
@@ -359,6 +371,7 @@ void AddBenchVerb(CLI::App& app, int& exit_code) {
   verb->add_option("--seed", flags->seed, "of lengths, arrivals and token ids")
       ->capture_default_str();
   verb->add_flag("--json", flags->json, "for programs");
+  AddTraceFlags(*verb, flags->trace);
   verb->callback([flags, &exit_code] { exit_code = Report(Bench(*flags)); });
 }
 

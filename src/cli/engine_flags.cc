@@ -102,9 +102,10 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags) {
   return options;
 }
 
-Result<std::unique_ptr<Engine>> MakeEngine(const EngineFlags& flags) {
+Result<std::unique_ptr<Engine>> MakeEngine(const EngineFlags& flags, TraceSink* trace) {
   QUIRE_ASSIGN_OR_RETURN(const std::filesystem::path path, ResolveModel(flags.model));
   QUIRE_ASSIGN_OR_RETURN(EngineOptions options, EngineOptionsOf(flags));
+  options.trace = trace;
   if (!flags.no_pack_cache) {
     // Without a home to keep packs in, they live in memory alone.
     if (const auto cache = CacheDirectory(); cache.ok()) {

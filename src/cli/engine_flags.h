@@ -45,7 +45,8 @@ void AddBatchingFlags(CLI::App& app, EngineFlags& flags);
 // What the flags ask for. Fails for a size that is not one, and where TierOptionsOf does.
 Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags);
 
-// Finds the model and loads it, with progress on a terminal.
-Result<std::unique_ptr<Engine>> MakeEngine(const EngineFlags& flags);
+// Finds the model and loads it, with progress on a terminal. What happens is told to `trace`, which
+// outlives the engine; null = to nobody.
+Result<std::unique_ptr<Engine>> MakeEngine(const EngineFlags& flags, TraceSink* trace = nullptr);
 
 }  // namespace quire

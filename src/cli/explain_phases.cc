@@ -8,12 +8,12 @@
 #include <memory>
 
 #include "cli/bench/load.h"
-#include "cli/bench/machine_limits.h"
-#include "cli/bench/phase_cost.h"
 #include "cli/engine_flags.h"
 #include "cli/explain.h"
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
+#include "plan/machine_limits.h"
+#include "plan/step_cost.h"
 
 namespace quire {
 namespace {

@@ -203,8 +203,13 @@ void AddExplainVerb(CLI::App& app, int& exit_code) {
   steps->add_option("-p,--prompt", flags->prompt, "the text to continue, as it is")->required();
   AddSamplingFlags(*steps, flags->sampling);
   steps->add_flag("--json", flags->json, "for programs");
+  AddExplainShapes(*verb, exit_code);
   AddExplainPhases(*verb, exit_code);
+  AddExplainRoofline(*verb, exit_code);
+  AddExplainGrowth(*verb, exit_code);
   AddExplainCache(*verb, exit_code);
+  AddExplainRequest(*verb, exit_code);
+  AddExplainTrace(*verb, exit_code);
   steps->callback([flags, &exit_code] { exit_code = Report(ExplainSteps(*flags)); });
 }
 

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   quire::AddCacheVerb(app, exit_code);
   quire::AddBenchVerb(app, exit_code);
   quire::AddPlanVerb(app, exit_code);
+  quire::AddTopVerb(app, exit_code);
   const auto is_verb = [&](std::string_view word) {
     const auto verbs = app.get_subcommands([](CLI::App*) { return true; });
     return std::ranges::any_of(verbs, [&](CLI::App* verb) { return verb->get_name() == word; });

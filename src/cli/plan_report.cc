@@ -137,6 +137,34 @@ void PrintConcurrency(std::string& out, const PlanReport& report) {
                  lengths.mean_input, lengths.mean_output, lengths.sigma, lengths.max_total);
 }
 
+// What a type does to what it stores.
+std::string_view NoteOf(const KvElement& element) {
+  if (element.planned_only()) return "planned only: Quire does not store it";
+  switch (*element.type) {
+    case KvType::kF16:
+      return "11 bits of an element, the default";
+    case KvType::kBF16:
+      return "8 bits of an element, of any size";
+    case KvType::kF32:
+      return "as it is computed; for tests";
+    case KvType::kQ8_0:
+      return "8 bits of an element, a scale for 32";
+  }
+  return "";
+}
+
+void PrintByKvType(std::string& out, const PlanReport& report) {
+  const auto end = std::back_inserter(out);
+  fmt::format_to(end, "  by the type of keys and values\n  {:<8}{:>16}{:>18}{:>22}\n", "",
+                 "bytes a token", "largest context", "whole sequences");
+  for (const KvTypeFit& fit : report.by_kv_type) {
+    fmt::format_to(end, "    {:<6}{:>16}{:>18}{:>22}  {}\n", fit.element.name,
+                   GroupDigits(fit.kv_bytes_per_token),
+                   GroupDigits(static_cast<uint64_t>(fit.largest_context)),
+                   GroupDigits(static_cast<uint64_t>(fit.sequences)), NoteOf(fit.element));
+  }
+}
+
 void PrintWhatFits(std::string& out, const PlanReport& report) {
   const auto end = std::back_inserter(out);
   const int num_sequences = report.options.num_sequences;
@@ -146,6 +174,7 @@ void PrintWhatFits(std::string& out, const PlanReport& report) {
                    report.largest_context);
     fmt::format_to(end, "  whole sequences of {} tokens: {}\n", report.plan.context_tokens,
                    report.sequences);
+    PrintByKvType(out, report);
   }
   if (!report.concurrency) return;
   if (report.kv_memory) {
@@ -155,6 +184,18 @@ void PrintWhatFits(std::string& out, const PlanReport& report) {
                    Sequences(num_sequences), report.formula_context, report.block_context);
   }
   PrintConcurrency(out, report);
+}
+
+json::array ByKvTypeJson(const PlanReport& report) {
+  json::array types;
+  for (const KvTypeFit& fit : report.by_kv_type) {
+    types.push_back(json::object{{"type", std::string(fit.element.name)},
+                                 {"planned_only", fit.element.planned_only()},
+                                 {"bytes_per_token", fit.kv_bytes_per_token},
+                                 {"largest_context", fit.largest_context},
+                                 {"sequences", fit.sequences}});
+  }
+  return types;
 }
 
 json::object PrefillJson(const BreakEven::Computing& computing) {
@@ -234,6 +275,8 @@ std::string PlanAsText(const PlanReport& report) {
   PrintPlan(out, report);
   PrintWhatFits(out, report);
   out += BreakEvenAsText(report.break_even);
+  if (report.floors) out += FloorsAsText(*report.floors);
+  if (report.verify) out += VerifyAsText(*report.verify);
   return out;
 }
 
@@ -280,10 +323,18 @@ std::string PlanAsJson(const PlanReport& report) {
   if (report.memory) {
     object["fits"] = json::object{{"memory_bytes", *report.memory},
                                   {"largest_context", report.largest_context},
-                                  {"sequences", report.sequences}};
+                                  {"sequences", report.sequences},
+                                  {"kv_types", ByKvTypeJson(report)}};
   }
   if (report.concurrency) object["concurrency"] = ConcurrencyJson(report);
   object["break_even"] = BreakEvenJson(report.break_even);
+  if (report.floors) object["floors"] = json::parse(FloorsAsJson(*report.floors));
+  if (report.verify) {
+    object["verify"] = json::parse(VerifyAsJson(*report.verify));
+    if (const auto& floors = report.verify->floors) {
+      object["floors"] = json::parse(FloorsAsJson(*floors));
+    }
+  }
   return json::serialize(object);
 }
 

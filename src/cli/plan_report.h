@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/plan_break_even.h"
+#include "cli/plan_verify.h"
 #include "plan/concurrency.h"
 #include "plan/memory_plan.h"
 
@@ -21,6 +23,7 @@ struct PlanReport {
   // With a memory in all: the longest context of so many sequences, and so many of this context.
   int largest_context = 0;
   int sequences = 0;
+  std::vector<KvTypeFit> by_kv_type;  // the same by each type
   // With either: tokens of so many sequences by the formula and in blocks.
   int formula_context = 0;
   int block_context = 0;
@@ -28,6 +31,8 @@ struct PlanReport {
   LengthDistribution lengths;
   int shared_prefix = 0;
   BreakEvenReport break_even;
+  std::optional<FloorReport> floors;   // by this machine's ceilings, where asked for
+  std::optional<VerifyReport> verify;  // beside a real engine, where asked for
 };
 
 // Several lines; every size in bytes, MiB and MB, labelled.

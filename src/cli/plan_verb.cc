@@ -2,16 +2,16 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "base/thread_pool.h"
-#include "cli/catalogue.h"
-#include "cli/model_path.h"
+#include "cli/find_shape.h"
+#include "cli/interrupt.h"
 #include "cli/plan_report.h"
+#include "cli/progress.h"
 #include "cli/verbs.h"
-#include "formats/gguf.h"
 #include "plan/byte_size.h"
-#include "plan/presets.h"
 
 namespace quire {
 namespace {
@@ -30,44 +30,15 @@ struct PlanFlags {
   int threads = 0;
   ConcurrencyOptions concurrency;
   BreakEvenFlags break_even;
+  bool floors = false;
+  bool verify = false;
   bool json = false;
 };
 
-// A shape and where it comes from.
-struct FoundShape {
-  ModelShape shape;
-  std::string source;
-};
-
-Result<FoundShape> ShapeOfConfig(const fs::path& path) {
-  QUIRE_ASSIGN_OR_RETURN(const HfConfig config, ReadHfConfig(path));
-  return FoundShape{ShapeOfHfConfig(config, path.string()), path.string()};
-}
-
-bool IsConfig(const fs::path& path) {
-  std::error_code error;
-  return path.extension() == ".json" ||
-         (fs::is_directory(path, error) && fs::exists(path / "config.json", error));
-}
-
-// A file comes before a published shape of the same name: it says what its weights take.
-Result<FoundShape> FindShape(const std::string& model) {
-  if (IsConfig(model)) return ShapeOfConfig(model);
-  const Result<fs::path> path = ResolveModel(model);
-  if (!path.ok()) {
-    if (auto preset = FindPreset(model)) {
-      return FoundShape{*std::move(preset), "the published shape of this name; no file was read"};
-    }
-    if (path.error().code == ErrorCode::kNotFound && FindInCatalogue(model) == nullptr) {
-      return MakeError(ErrorCode::kNotFound, "{}; known shapes: {}", path.error().message,
-                       fmt::join(PresetNames(), ", "));
-    }
-    return path.error();
-  }
-  QUIRE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(*path));
-  QUIRE_ASSIGN_OR_RETURN(ModelShape shape, ShapeOfFile(file));
-  return FoundShape{std::move(shape), path->string()};
-}
+// The context that --verify takes where none is asked for: a load of seconds.
+constexpr int kUsualVerifiedContext = 1024;
+// The exit code where --verify finds the plan off.
+constexpr int kIsOff = 1;
 
 Result<std::optional<uint64_t>> OptionalSize(const std::string& text) {
   if (text.empty()) return std::optional<uint64_t>();
@@ -100,6 +71,8 @@ Status FindWhatFits(const PlanFlags& flags, PlanReport& report) {
                            LargestContext(report.shape, report.options, *report.memory));
     QUIRE_ASSIGN_OR_RETURN(report.sequences,
                            SequencesThatFit(report.shape, report.options, *report.memory));
+    QUIRE_ASSIGN_OR_RETURN(report.by_kv_type,
+                           FitByKvType(report.shape, report.options, *report.memory));
   }
   std::optional<uint64_t> kv = report.kv_memory;
   if (!kv && report.memory) {
@@ -120,13 +93,68 @@ Status FindWhatFits(const PlanFlags& flags, PlanReport& report) {
   return {};
 }
 
+// What only a file can be asked, and a plan that speaks of something else.
+Status CheckVerified(const PlanFlags& flags, const FoundShape& found) {
+  if (!flags.verify && !flags.floors) return {};
+  const char* flag = flags.verify ? "--verify" : "--floors";
+  if (found.file.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} needs a GGUF file; {} is {}", flag,
+                     flags.model, found.source);
+  }
+  if (FindKvElement(flags.kv_type)->planned_only()) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: Quire does not store {}", flag,
+                     flags.kv_type);
+  }
+  if (flags.verify && (!flags.overhead.empty() || !flags.weights_bytes.empty() ||
+                       flags.weight_bits > 0 || flags.options.logits_rows > 0)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--verify compares the plan itself; leave --overhead, --weights-bytes, "
+                     "--weight-bits and --logits-rows out");
+  }
+  return {};
+}
+
+// What takes seconds, and the machine.
+Status FindWhatIsReal(const PlanFlags& flags, const fs::path& file, PlanReport& report) {
+  const auto go_on = [] { return !Interrupted(); };
+  if (!flags.verify) {
+    if (!flags.floors) return {};
+    QUIRE_ASSIGN_OR_RETURN(report.floors,
+                           PredictFloors({.path = file,
+                                          .kv_type = *report.options.kv_element.type,
+                                          .context_tokens = report.plan.context_tokens,
+                                          .prefill_chunk = report.options.prefill_chunk,
+                                          .num_threads = report.options.num_threads},
+                                         go_on));
+    return {};
+  }
+  ProgressLine progress;
+  EngineFlags engine;
+  engine.model = flags.model;
+  engine.threads = report.options.num_threads;
+  engine.max_batched_tokens = report.options.prefill_chunk;
+  engine.kv_type = flags.kv_type;
+  QUIRE_ASSIGN_OR_RETURN(report.verify,
+                         VerifyPlan({.engine = engine,
+                                     .plan = report.plan,
+                                     .with_floors = flags.floors,
+                                     .go_on = go_on,
+                                     .show = [&](std::string_view text) { progress.Show(text); }}));
+  return {};
+}
+
 Result<PlanReport> MakeReport(const PlanFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(FoundShape found, FindShape(flags.model));
+  QUIRE_RETURN_IF_ERROR(CheckVerified(flags, found));
   ModelShape& shape = found.shape;
   QUIRE_RETURN_IF_ERROR(SetWeights(flags, shape));
   PlanOptions options = flags.options;
   options.kv_element = *FindKvElement(flags.kv_type);
   options.num_threads = flags.threads > 0 ? flags.threads : AvailableProcessors();
+  const int made_for = shape.config.context_length;
+  if (flags.verify && options.context_tokens == 0) {
+    options.context_tokens = std::min(kUsualVerifiedContext, made_for);
+  }
   QUIRE_ASSIGN_OR_RETURN(options.overhead_bytes, OptionalSize(flags.overhead));
   QUIRE_ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(shape, options));
   QUIRE_ASSIGN_OR_RETURN(KvCost cost, KvCost::Make(shape.config, options.kv_element));
@@ -137,22 +165,33 @@ Result<PlanReport> MakeReport(const PlanFlags& flags) {
                     .cost = std::move(cost),
                     .memory = {},
                     .kv_memory = {},
+                    .by_kv_type = {},
                     .concurrency = {},
                     .lengths = flags.concurrency.lengths,
                     .shared_prefix = flags.concurrency.shared_prefix,
-                    .break_even = {}};
+                    .break_even = {},
+                    .floors = {},
+                    .verify = {}};
+  QUIRE_RETURN_IF_ERROR(FindWhatIsReal(flags, found.file, report));
   QUIRE_RETURN_IF_ERROR(FindWhatFits(flags, report));
   QUIRE_ASSIGN_OR_RETURN(report.break_even,
                          FindBreakEven(flags.break_even, report.cost, report.plan.context_tokens));
   return report;
 }
 
-Status Plan(const PlanFlags& flags) {
+// The exit code.
+Result<int> Plan(const PlanFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const PlanReport report, MakeReport(flags));
   fmt::print("{}", flags.json ? PlanAsJson(report) + "\n" : PlanAsText(report));
   // Said after the figures, which show where the memory goes.
-  if (report.memory) return CheckFits(report.shape, report.options, *report.memory);
-  return {};
+  if (report.verify && !report.verify->holds()) {
+    fmt::print(stderr, "quire: the plan is off: {}\n", report.verify->Faults());
+    return kIsOff;
+  }
+  if (report.memory) {
+    QUIRE_RETURN_IF_ERROR(CheckFits(report.shape, report.options, *report.memory));
+  }
+  return 0;
 }
 
 void AddLengthFlags(CLI::App& verb, ConcurrencyOptions& options) {
@@ -195,9 +234,11 @@ void AddPlanVerb(CLI::App& app, int& exit_code) {
                    "one, or a published shape such as llama-3-8b")
       ->required();
   verb->add_option("-c,--ctx-size", flags->options.context_tokens,
-                   "context in tokens, prompt and answer together; 0 = what the model was made for")
+                   "context in tokens, prompt and answer together; 0 = what the model was made "
+                   "for, and with --verify at most 1024 of it")
       ->capture_default_str();
-  verb->add_option("--parallel,--max-num-seqs", flags->options.num_sequences, "sequences at once")
+  verb->add_option("--parallel,--sequences,--max-num-seqs", flags->options.num_sequences,
+                   "sequences at once")
       ->capture_default_str();
   std::vector<std::string> names;
   for (const KvElement& element : kKvElements) names.emplace_back(element.name);
@@ -223,8 +264,19 @@ void AddPlanVerb(CLI::App& app, int& exit_code) {
                    "size of everything beside weights, keys and values, in place of the estimate");
   AddLengthFlags(*verb, flags->concurrency);
   AddBreakEvenFlags(*verb, flags->break_even);
+  verb->add_flag("--floors", flags->floors,
+                 "measures what this machine reads and computes at best, and adds the least TTFT "
+                 "and TPOT that it allows at depths of 0, 2048 and 8192 tokens, in ms; with "
+                 "--verify beside what they are");
+  verb->add_flag("--verify", flags->verify,
+                 "loads the model, fills the context of all sequences and compares what that takes "
+                 "with the plan; an item that is off by more than the larger of 5 % and 1 MiB is "
+                 "named, and the exit code is 1");
   verb->add_flag("--json", flags->json, "for programs");
-  verb->callback([flags, &exit_code] { exit_code = Report(Plan(*flags)); });
+  verb->callback([flags, &exit_code] {
+    const Result<int> code = Plan(*flags);
+    exit_code = code.ok() ? *code : Report(code.error());
+  });
 }
 
 }  // namespace quire

@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/sampling_flags.h"
 #include "cli/text_input.h"
+#include "cli/trace_flags.h"
 #include "cli/verbs.h"
 #include "engine/chat.h"
 #include "engine/generation.h"
@@ -21,6 +22,7 @@ namespace {
 
 struct RunFlags {
   EngineFlags engine;
+  TraceFlags trace;
   SamplingFlags sampling;
   std::string prompt;
   std::string file;
@@ -81,13 +83,14 @@ Status Run(RunFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const Request request, RequestOf(flags.sampling));
   const bool chat = !flags.has_prompt && flags.file.empty() && !flags.raw && !flags.json &&
                     ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
-  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine));
+  QUIRE_ASSIGN_OR_RETURN(const auto trace, OpenTrace(flags.trace));
+  QUIRE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(flags.engine, trace.get()));
   // Wrong parameters are told before a prompt is read.
   QUIRE_RETURN_IF_ERROR(request.sampling.Validate(engine->vocab_size()));
   const Status status = chat ? RunChat(*engine, request, flags.system)  //
                              : AnswerOnce(flags, request, *engine);
   FlushTiers(*engine);
-  return status;
+  return EndTrace(trace.get(), status);
 }
 
 }  // namespace
@@ -108,6 +111,7 @@ void AddRunVerb(CLI::App& app, int& exit_code) {
   verb->add_flag("--raw", flags->raw, "continue the text as it is, without the chat template");
   verb->add_flag("--json", flags->json, "one JSON object with text, tokens, usage and timings");
   AddSamplingFlags(*verb, flags->sampling);
+  AddTraceFlags(*verb, flags->trace);
   verb->callback([flags, prompt, &exit_code] {
     flags->has_prompt = prompt->count() > 0;
     exit_code = Report(Run(*flags));

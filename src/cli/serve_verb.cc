@@ -15,8 +15,10 @@
 #include "cli/progress.h"
 #include "cli/serve_options.h"
 #include "cli/service_notice.h"
+#include "cli/trace_flags.h"
 #include "cli/verbs.h"
 #include "plan/byte_size.h"
+#include "trace/trace_tee.h"
 
 namespace quire {
 namespace {
@@ -57,10 +59,14 @@ Result<std::filesystem::path> ResolveOrPull(const std::string& model) {
   return IsRemoteModel(model) ? BringModel(model, {}) : ResolveModel(model);
 }
 
-Status Serve(CLI::App& verb, ServeFlags& flags) {
+// Whom the engine tells: the server's page, and a file where one is asked for. Outlives the server.
+struct Listeners {
+  std::unique_ptr<TraceFile> file{};
+  TraceTee all{};
+};
+
+Status Serve(ServeFlags& flags, const TraceFlags& trace, Listeners& listeners) {
   const Clock::time_point start = Clock::now();
-  CatchTermination();
-  QUIRE_RETURN_IF_ERROR(Prepare(verb, flags));
   QUIRE_ASSIGN_OR_RETURN(ServerOptions options, ServerOptionsOf(flags));
   // Outlives the server, whose end writes what only memory holds.
   ProgressLine writing;
@@ -77,7 +83,10 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   if (!file.ok()) return file.error();
   ServedModel model = ServedModelOf(flags);
   model.file = file->string();
-  Result<std::unique_ptr<Engine>> engine = MakeEngine(flags.engine);
+  QUIRE_ASSIGN_OR_RETURN(listeners.file, OpenTrace(trace));
+  listeners.all.AddSink(listeners.file.get());
+  listeners.all.AddSink(&server->live());
+  Result<std::unique_ptr<Engine>> engine = MakeEngine(flags.engine, &listeners.all);
   if (Interrupted()) return {};
   if (!engine.ok()) return engine.error();
   const std::string limits = DescribeLimits(**engine);
@@ -99,13 +108,24 @@ Status Serve(CLI::App& verb, ServeFlags& flags) {
   return {};
 }
 
+Status RunServe(CLI::App& verb, ServeFlags& flags, const TraceFlags& trace) {
+  CatchTermination();
+  QUIRE_RETURN_IF_ERROR(Prepare(verb, flags));
+  Listeners listeners;
+  Status status = Serve(flags, trace, listeners);
+  return EndTrace(listeners.file.get(), std::move(status));
+}
+
 }  // namespace
 
 void AddServeVerb(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("serve", "Serve a model over HTTP, as the OpenAI API has it");
   auto flags = std::make_shared<ServeFlags>();
+  auto trace = std::make_shared<TraceFlags>();
   AddServeFlags(*verb, *flags);
-  verb->callback([flags, verb, &exit_code] { exit_code = Report(Serve(*verb, *flags)); });
+  AddTraceFlags(*verb, *trace);
+  verb->callback(
+      [flags, trace, verb, &exit_code] { exit_code = Report(RunServe(*verb, *flags, *trace)); });
 }
 
 }  // namespace quire

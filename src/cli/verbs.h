@@ -23,6 +23,7 @@ void AddPacksVerb(CLI::App& app, int& exit_code);
 void AddCacheVerb(CLI::App& app, int& exit_code);
 void AddBenchVerb(CLI::App& app, int& exit_code);
 void AddPlanVerb(CLI::App& app, int& exit_code);
+void AddTopVerb(CLI::App& app, int& exit_code);
 
 // Prints "quire: MESSAGE" on standard error for an error; returns the exit code.
 int Report(const Status& status);

@@ -73,6 +73,7 @@ SequenceId Batch::Fork(SequenceId parent_id) {
   ++counters_.forks;
   const bool runs = parent.tables && num_running() < options_.max_sequences;
   if (runs) {
+    cache_.SetPurpose({.sequence = next_id_, .reason = "fork"});
     child->tables = cache_.Fork(*parent.tables);
     child->cached_tokens = parent.cached_tokens;
     child->cached_by_tier = parent.cached_by_tier;
@@ -96,6 +97,7 @@ void Batch::Append(SequenceId id, int32_t token) {
 
 void Batch::Remove(SequenceId id) {
   const Entry& entry = At(id);
+  cache_.SetPurpose({.sequence = id, .reason = "end"});
   if (loads_ != nullptr) loads_->End(id);
   if (entry.tables) {
     std::erase(running_, id);
@@ -108,18 +110,23 @@ void Batch::Remove(SequenceId id) {
 void Batch::Forget(SequenceId id) {
   Entry& entry = At(id);
   if (!entry.tables) return;
+  cache_.SetPurpose({.sequence = id, .reason = "forget"});
   entry.tables.reset();
   entry.tables = entry.spec.keeps_cache ? cache_.Acquire(entry.spec.root, entry.spec.tokens, 0)
                                         : cache_.AcquirePrivate();
   QUIRE_CHECK(entry.tables.has_value(), "empty tables take no block");
 }
 
-BlockTables Batch::Keep(SequenceId id) { return cache_.Keep(*At(id).tables); }
+BlockTables Batch::Keep(SequenceId id) {
+  cache_.SetPurpose({.sequence = id, .reason = "pin"});
+  return cache_.Keep(*At(id).tables);
+}
 
 // Back to the queue at its old place.
 void Batch::Preempt(SequenceId id) {
   Entry& entry = At(id);
   QUIRE_CHECK(entry.tables.has_value(), "sequence {} does not run", id);
+  cache_.SetPurpose({.sequence = id, .reason = "preempt"});
   if (loads_ != nullptr) {
     EndLoad(id);
     // What it computed is the next to be evicted.
@@ -273,6 +280,7 @@ StepPlan Batch::Plan(double now_ms) const {
 bool Batch::Admit(const PlanLine& line, double now_ms) {
   Entry& entry = At(line.sequence);
   QUIRE_CHECK(!entry.tables, "sequence {} runs already", line.sequence);
+  cache_.SetPurpose({.sequence = line.sequence, .reason = "admission"});
   const bool is_first = entry.admitted_ms < 0;
   if (is_first) entry.miss = MissOf(line.sequence, line.cached_tokens);
   std::optional<BlockTables> tables =
@@ -325,6 +333,7 @@ std::vector<StepItem> Batch::Begin(const StepPlan& plan) {
     if (line.num_tokens == 0) continue;
     Entry& entry = At(line.sequence);
     if (!entry.tables) continue;
+    cache_.SetPurpose({.sequence = line.sequence, .reason = "growth"});
     const int first = entry.num_computed();
     const int num_tokens = std::min(line.num_tokens, entry.num_tokens() - first);
     // Where the plan's count of blocks was not enough, it keeps what it has; the next plan sees
@@ -357,6 +366,7 @@ void Batch::Commit(std::span<const StepItem> items) {
     const auto found = entries_.find(item.sequence);
     if (found == entries_.end() || !found->second->tables) continue;
     Entry& entry = *found->second;
+    cache_.SetPurpose({.sequence = item.sequence, .reason = "computed"});
     cache_.Commit(*entry.tables,
                   std::span(entry.spec.tokens)
                       .first(item.first_position + item.num_tokens - item.num_drafts));

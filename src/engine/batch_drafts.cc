@@ -86,6 +86,7 @@ void Batch::AcceptDraft(SequenceId id) {
                   entry.fed[place] == entry.spec.tokens.back(),
               "sequence {} has no draft of token {} at {}", id, entry.spec.tokens.back(),
               entry.num_computed());
+  cache_.SetPurpose({.sequence = id, .reason = "computed"});
   cache_.Commit(*entry.tables, entry.spec.tokens);
   entry.awaits_token = true;
 }

@@ -7,6 +7,7 @@
 namespace quire {
 
 void Batch::PumpLoads(double now_ms, TierDeadline now) {
+  cache_.SetPurpose({.reason = "load"});
   const LoadMoment moment{.now_ms = now_ms,
                           .now = now,
                           .prefill = prefill_cost(),
@@ -42,6 +43,7 @@ void Batch::TakeOver(SequenceId id) {
   }
   const PrefixMatch match = cache_.Match(entry.chain, entry.spec.tokens, most);
   if (match.num_tokens - before < kBlockSlots || !HasQuotaFor(entry, match.num_tokens)) return;
+  cache_.SetPurpose({.sequence = id, .reason = "load"});
   std::optional<BlockTables> tables = cache_.Acquire(entry.spec.root, entry.spec.tokens, most);
   if (!tables || tables->num_tokens() <= before) return;
   entry.tables = std::move(tables);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/engine_trace.h"
 #include "engine/pin_set.h"
 #include "engine/prompt_encoder.h"
 #include "engine/request_check.h"
@@ -28,16 +29,6 @@ size_t AnswerIndexBytes(const KvCache& cache) {
 }
 
 }  // namespace
-
-// What one row of logits gave.
-struct Engine::Draw {
-  RequestState* request = nullptr;
-  int member = 0;
-  size_t row = 0;
-  SampledToken sampled{};
-  std::vector<TokenLogProb> proposals{};  // with beams
-  Status status{};
-};
 
 Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path,
                                                const EngineOptions& options) {
@@ -70,6 +61,14 @@ Result<std::unique_ptr<Engine>> Engine::Create(const std::filesystem::path& path
   QUIRE_ASSIGN_OR_RETURN(const int64_t max_pinned_blocks, engine->MaxPinnedBlocks());
   engine->pins_ = std::make_unique<PinSet>(max_pinned_blocks, engine->cache().layout().block_bytes);
   engine->scratch_.resize(engine->runner_->threads().num_threads());
+  if (options.trace != nullptr) {
+    engine->trace_ =
+        std::make_unique<EngineTrace>(*options.trace, *engine->runner_, engine->start_);
+    const std::string& name = engine->model().config().name;
+    engine->trace_->TellRun(name.empty() ? path.stem().string() : name);
+    engine->runner_->cache().SetWatch(
+        [trace = engine->trace_.get()](const BlockNote& note) { trace->BlockChanged(note); });
+  }
   return engine;
 }
 
@@ -78,6 +77,7 @@ Engine::Engine(const EngineOptions& options)
 
 // Tier threads are done with the blocks that they write to before anybody gives these back.
 Engine::~Engine() {
+  if (trace_) runner_->cache().SetWatch({});
   if (tiers_) runner_->cache().SetOffer({});
   tiers_.reset();
 }
@@ -88,6 +88,12 @@ double Engine::NowMs() const {
 }
 
 Result<RequestId> Engine::Submit(Request request, RequestHooks hooks) {
+  const Result<RequestId> id = Enqueue(std::move(request), std::move(hooks));
+  if (id.ok() && trace_) trace_->RequestCame(*requests_.at(*id));
+  return id;
+}
+
+Result<RequestId> Engine::Enqueue(Request request, RequestHooks hooks) {
   QUIRE_RETURN_IF_ERROR(
       CheckRequest(request, {.vocab_size = vocab_size(),
                              .context_length = context_length(),
@@ -197,13 +203,16 @@ void Engine::AbortAll() {
 }
 
 bool Engine::Step() {
+  runner_->cache().SetPurpose({.reason = "unpin"});
   pins_->Expire(NowMs());
   if (requests_.empty()) return false;
   in_step_ = true;
   if (loads_) batch_->PumpLoads(NowMs(), std::chrono::steady_clock::now());
   StepPlan plan = batch_->Plan(NowMs());
   AddDrafts(plan);
+  if (trace_) trace_->BeginStep(plan, owners_);
   std::vector<StepItem> items = batch_->Begin(plan);
+  if (trace_) trace_->Admitted(*batch_);
   // Who waits, or finds no block, may be helped by what tiers hand back.
   const bool awaits_tiers = items.empty() && loads_ && !loads_->is_idle();
   bool has_moved = !items.empty() || awaits_tiers;
@@ -219,6 +228,7 @@ bool Engine::Step() {
     const double start = NowMs();
     const std::vector<RowUse> uses = Compute(items);
     const double duration = NowMs() - start;
+    if (trace_) trace_->Computed(items, uses.size(), duration);
     batch_->Commit(items);
     int num_rows = 0;
     for (const StepItem& item : items) num_rows += item.num_tokens;
@@ -249,6 +259,7 @@ bool Engine::Step() {
     idle_steps_ = 0;
   }
   if (awaits_tiers) tiers_->WaitForEvents(kTierPause);
+  if (trace_) trace_->EndStep(counters_.steps);
   in_step_ = false;
   Deliver();
   last_step_ms_ = NowMs();
@@ -257,172 +268,23 @@ bool Engine::Step() {
   return false;
 }
 
-std::vector<Engine::RowUse> Engine::WantedRows(std::span<const StepItem> items,
-                                               std::vector<int>& wanted) const {
-  std::vector<RowUse> uses;
-  int first_row = 0;
-  for (const StepItem& item : items) {
-    const auto& [request, member] = owners_.at(item.sequence);
-    const int end = item.first_position + item.num_tokens;
-    const auto want = [&](int position, bool is_prompt) {
-      wanted.push_back(first_row + position - item.first_position);
-      uses.push_back({.request = request,
-                      .member = member,
-                      .position = position,
-                      .num_tokens = end,
-                      .is_prompt = is_prompt});
-    };
-    if (request->request.prompt_logprobs && member == 0) {
-      const auto& known = request->result.prompt_log_probs;
-      const int last = std::min(end, request->result.prompt_tokens - 1);
-      for (int position = item.first_position; position < last; ++position) {
-        if (!known[position + 1]) want(position, /*is_prompt=*/true);
-      }
-    }
-    if (item.reaches_end && !request->embedding && !request->pin) {
-      for (int i = 0; i <= item.num_drafts; ++i) {
-        want(end - 1 - item.num_drafts + i, /*is_prompt=*/false);
-        RowUse& use = uses.back();
-        use.num_tokens = use.position + 1;
-        use.num_drafts = item.num_drafts;
-        use.draft_idx = i;
-        if (i < item.num_drafts) {
-          use.next_draft = item.tokens[item.num_tokens - item.num_drafts + i];
-        }
-      }
-    }
-    first_row += item.num_tokens;
-  }
-  return uses;
-}
-
-Status Engine::ComputeRows(std::span<const StepItem> items, std::vector<RowUse>& uses) {
+MemoryHeld Engine::memory_held() const {
+  const PagedKvView kv = cache().view();
+  MemoryHeld held{
+      .weights = model().packed_weights(),
+      .kv = {kv.base, static_cast<size_t>(cache().usage().total_blocks) * kv.block_bytes},
+      .workspace = runner_->decoder().workspace(),
+      .attention_bytes = runner_->decoder().attention_bytes(),
+      .logits_bytes = logits_.size() * sizeof(float)};
   const size_t vocab = static_cast<size_t>(vocab_size());
-  std::vector<int> wanted;
-  const std::vector<RowUse> added = WantedRows(items, wanted);
-  const size_t num_rows = uses.size() + added.size();
-  if (logits_.size() < num_rows * vocab) logits_.resize(num_rows * vocab);
-  std::vector<int> wanted_states;
-  const std::vector<RequestState*> state_owners = WantedStates(items, wanted_states);
-  states_.resize(state_owners.size() * static_cast<size_t>(runner_->hidden_width()));
-  QUIRE_RETURN_IF_ERROR(runner_->Forward(
-      items, wanted, std::span(logits_).subspan(uses.size() * vocab, added.size() * vocab),
-      wanted_states, states_));
-  AddStates(state_owners, states_);
-  uses.insert(uses.end(), added.begin(), added.end());
-  return {};
-}
-
-std::vector<Engine::RowUse> Engine::Compute(std::vector<StepItem>& items) {
-  std::vector<RowUse> uses;
-  Status status = ComputeRows(items, uses);
-  if (!status.ok() && StripDrafts(items)) {
-    // What nobody may come to say is no reason to fail.
-    ++counters_.drafts.stripped_steps;
-    status = ComputeRows(items, uses);
+  // Of what is reserved, what a vocabulary can fill: nothing else is ever written.
+  const auto filled = [&](const auto& values) {
+    return std::min(values.capacity(), vocab) * sizeof(values[0]);
+  };
+  for (const SamplerScratch& scratch : scratch_) {
+    held.sampling_bytes += filled(scratch.logits) + filled(scratch.weights) + filled(scratch.keys);
   }
-  if (status.ok()) return uses;
-  // One of them cannot be computed: each alone gives the same bits, and shows which.
-  std::vector<StepItem> computed;
-  for (const StepItem& item : items) {
-    const auto owner = owners_.find(item.sequence);
-    if (owner == owners_.end()) continue;  // went with another of its request
-    if (items.size() > 1) status = ComputeRows({&item, 1}, uses);
-    if (status.ok()) {
-      computed.push_back(item);
-    } else {
-      Finish(*owner->second.first, FinishReason::kError, status);
-    }
-  }
-  std::erase_if(computed, [&](const StepItem& item) { return !owners_.contains(item.sequence); });
-  items = std::move(computed);
-  return uses;
-}
-
-std::span<const float> Engine::LogitsOf(size_t row) const {
-  const size_t vocab = static_cast<size_t>(vocab_size());
-  return std::span(logits_).subspan(row * vocab, vocab);
-}
-
-void Engine::UseRows(std::span<const RowUse> uses) {
-  std::vector<Draw> draws;
-  for (size_t row = 0; row < uses.size(); ++row) {
-    const RowUse& use = uses[row];
-    if (use.request->has_ended || use.draft_idx > 0) continue;
-    if (use.is_prompt) {
-      TellPromptLogProbs(use, LogitsOf(row));
-      continue;
-    }
-    // The prompt's last row is what every answer begins with.
-    const bool is_first = !use.request->has_forked && !use.request->beams;
-    const int num_draws = is_first ? use.request->request.num_choices : 1;
-    for (int i = 0; i < num_draws; ++i) {
-      draws.push_back({.request = use.request, .member = use.member + i, .row = row});
-    }
-  }
-  // Row by row of those with drafts: each draw sees all that came before it, as without drafts.
-  while (!draws.empty()) {
-    SampleDraws(draws, uses);
-    std::vector<Draw> next;
-    for (Draw& draw : draws) {
-      RequestState& request = *draw.request;
-      if (request.has_ended) continue;
-      if (!draw.status.ok()) {
-        Finish(request, FinishReason::kError, draw.status);
-      } else if (request.beams) {
-        TakeProposals(request, draw.member, std::move(draw.proposals));
-      } else {
-        const int32_t token = draw.sampled.token;
-        TakeDraw(request, draw.member, std::move(draw.sampled));
-        if (TakesDraft(uses[draw.row], token)) {
-          next.push_back({.request = &request, .member = draw.member, .row = draw.row + 1});
-        }
-      }
-    }
-    draws = std::move(next);
-    std::erase_if(draws, [](const Draw& draw) { return draw.request->has_ended; });
-  }
-}
-
-void Engine::SampleDraws(std::span<Draw> draws, std::span<const RowUse> uses) {
-  runner_->threads().ParallelFor(draws.size(), 1, [&](size_t begin, size_t end, int thread_idx) {
-    for (size_t i = begin; i < end; ++i) {
-      Draw& draw = draws[i];
-      const std::span<const float> logits = LogitsOf(draw.row);
-      if (draw.request->beams) {
-        const RowUse& use = uses[draw.row];
-        const int length = use.num_tokens - draw.request->result.prompt_tokens;
-        std::span<const int32_t> banned;
-        if (length < draw.request->request.min_tokens) banned = draw.request->beam_enders;
-        auto best = ComputeBestLogProbs(logits, draw.request->beams->num_candidates(), banned);
-        if (best.ok()) {
-          draw.proposals = std::move(*best);
-        } else {
-          draw.status = best.error();
-        }
-        continue;
-      }
-      const Answer& answer = draw.request->answers[draw.member];
-      auto sampled =
-          Sample(answer.NextDraw(logits, uses[draw.row].num_tokens), &scratch_[thread_idx]);
-      if (sampled.ok()) {
-        draw.sampled = std::move(*sampled);
-      } else {
-        draw.status = sampled.error();
-      }
-    }
-  });
-}
-
-void Engine::TellPromptLogProbs(const RowUse& use, std::span<const float> logits) {
-  RequestState& request = *use.request;
-  auto log_probs = ComputeLogProbs(logits, *request.request.prompt_logprobs,
-                                   request.request.prompt[use.position + 1]);
-  if (!log_probs.ok()) {
-    Finish(request, FinishReason::kError, log_probs.error());
-    return;
-  }
-  request.result.prompt_log_probs[use.position + 1] = std::move(*log_probs);
+  return held;
 }
 
 void Engine::NoteAdmission(RequestState& request) {
@@ -550,6 +412,7 @@ void Engine::Finish(RequestState& request, FinishReason reason, Status status) {
     result.decode_ms = std::max(0.0, request.last_token_at_ms - request.first_token_at_ms);
   }
   counters_.requests_finished += request.pin ? 0 : 1;
+  if (trace_) trace_->RequestEnded(request, reason);
   const auto found = requests_.find(request.id);
   ended_.push_back(std::move(found->second));
   requests_.erase(found);
@@ -583,6 +446,13 @@ int Engine::num_waiting() const {
 }
 
 int Engine::num_running() const { return static_cast<int>(requests_.size()) - num_waiting(); }
+
+std::vector<std::pair<SequenceId, RequestId>> Engine::sequences() const {
+  std::vector<std::pair<SequenceId, RequestId>> sequences;
+  sequences.reserve(owners_.size());
+  for (const auto& [sequence, owner] : owners_) sequences.emplace_back(sequence, owner.first->id);
+  return sequences;
+}
 
 void Engine::CheckInvariants() const {
   batch_->CheckInvariants(pins_->tables());

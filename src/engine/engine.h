@@ -19,6 +19,7 @@
 
 #include "engine/answer_index.h"
 #include "engine/batch.h"
+#include "engine/memory_held.h"
 #include "engine/model_runner.h"
 #include "engine/pins.h"
 #include "engine/request.h"
@@ -29,8 +30,10 @@
 namespace quire {
 
 class Drafter;
+class EngineTrace;
 class PinSet;
 class RequestState;
+class TraceSink;
 
 // Makes a tier once the model is known.
 using TierFactory =
@@ -57,6 +60,7 @@ struct EngineOptions {
   int max_queue = 0;              // requests that may wait; 0 = no limit
   bool reuse_sampled_ids = true;  // engine/answer_index.h
   SpeculationOptions speculation{};
+  TraceSink* trace = nullptr;  // told what happens; outlives the engine; null = nobody
 };
 
 // A row of logits of the step that has just been computed. Those behind drafts are left out:
@@ -136,6 +140,8 @@ class Engine {
   int64_t FlushTiers();
   // Their states and counts; empty without tiers.
   std::vector<TierStatus> TierStatuses() const;
+  // Null without tiers.
+  const TierSet* tiers() const { return tiers_.get(); }
   // How long a prefix of `tokens` memory and tiers have together, in whole blocks, as far as the
   // tiers know without being asked. Extends the chain.
   int StoredTokens(IdentityChain& chain, std::span<const int32_t> tokens) const;
@@ -164,6 +170,9 @@ class Engine {
   int num_waiting() const;
   int num_running() const;
   EngineCounters counters() const;
+  // The sequences under way, and the requests that they are of; any order.
+  std::vector<std::pair<SequenceId, RequestId>> sequences() const;
+  MemoryHeld memory_held() const;
 
   // Ends the process, saying what is wrong, when an invariant does not hold.
   void CheckInvariants() const;
@@ -186,6 +195,7 @@ class Engine {
   struct Draw;
 
   explicit Engine(const EngineOptions& options);
+  Result<RequestId> Enqueue(Request request, RequestHooks hooks);
   Status CreateTiers();
   Status CalibratePrefill();
   void TellPrefillCost() const;
@@ -247,6 +257,7 @@ class Engine {
   std::unique_ptr<AnswerIndex> answers_;  // null: an answer that comes back is tokenized anew
   EngineCounters counters_;
   DraftPolicy draft_policy_;
+  std::unique_ptr<EngineTrace> trace_;  // null: nobody is told
   std::function<void(const StepReport&)> observer_;
 
   std::map<RequestId, std::unique_ptr<RequestState>> requests_;  // under way

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "engine/engine_trace.h"
 #include "engine/request_state.h"
 #include "text/stream_decoder.h"
 
@@ -55,7 +56,13 @@ void Engine::AdvanceBeams(RequestState& request) {
     is_taken[extension.parent] = true;
     members.push_back(sequence);
   }
-  for (size_t i = 0; i < next.size(); ++i) batch_->Append(members[i], next[i].token);
+  for (size_t i = 0; i < next.size(); ++i) {
+    batch_->Append(members[i], next[i].token);
+    if (!trace_) continue;
+    const auto length = static_cast<int>(batch_->tokens(members[i]).size());
+    trace_->TokenDrawn(request, static_cast<int>(i), length - 1, next[i].token,
+                       /*was_drafted=*/false, {});
+  }
   for (size_t i = 0; i < request.members.size(); ++i) {
     if (!is_taken[i]) RemoveMember(request, static_cast<int>(i));
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engine/engine.h"
+#include "engine/engine_trace.h"
 #include "engine/pin_set.h"
 #include "engine/request_state.h"
 
@@ -45,6 +46,7 @@ Result<int64_t> Engine::MaxPinnedBlocks() const {
 }
 
 void Engine::Pin(PinSpec spec, std::function<void(Result<PinInfo>)> done) {
+  runner_->cache().SetPurpose({.reason = "unpin"});
   pins_->Expire(NowMs());
   if (Status status = StartPin(spec, done); !status.ok()) done(status.error());
 }
@@ -63,7 +65,7 @@ Status Engine::StartPin(const PinSpec& spec, const std::function<void(Result<Pin
                   .cache_salt = spec.cache_salt,
                   .tenant = spec.tenant,
                   .tenant_max_blocks = spec.tenant_max_blocks};
-  Result<RequestId> submitted = Submit(std::move(request));
+  Result<RequestId> submitted = Enqueue(std::move(request), {});
   if (!submitted.ok()) {
     pins_->Cancel(pin);
     return submitted.error();
@@ -71,6 +73,7 @@ Status Engine::StartPin(const PinSpec& spec, const std::function<void(Result<Pin
   RequestState& state = *requests_.at(*submitted);
   state.pin = pin;
   state.on_pinned = done;
+  if (trace_) trace_->RequestCame(state);
   return {};
 }
 
@@ -101,6 +104,7 @@ std::vector<PinInfo> Engine::Pins(std::string_view tenant) const {
 }
 
 bool Engine::DropPin(std::string_view tenant, PinId id) {
+  runner_->cache().SetPurpose({.reason = "unpin"});
   pins_->Expire(NowMs());
   return pins_->Drop(tenant, id);
 }

@@ -85,6 +85,7 @@ std::optional<double> Engine::RunIdle() {
   KvCache& cache = runner_->cache();
   batch_->PumpLoads(NowMs(), std::chrono::steady_clock::now());
   if (!loads_->is_idle()) return kSoonMs;
+  cache.SetPurpose({.reason = "idle"});
   if (cache.num_fresh() == 0 || !tiers_->MayStore()) return std::nullopt;
   if (!tiers_->HasStorer()) return kLaterMs;
   const double idle_ms = NowMs() - last_step_ms_;
@@ -98,6 +99,7 @@ std::optional<double> Engine::RunIdle() {
 int64_t Engine::FlushTiers() {
   if (!tiers_) return 0;
   KvCache& cache = runner_->cache();
+  cache.SetPurpose({.reason = "flush"});
   using Clock = std::chrono::steady_clock;
   const auto flush_time = std::chrono::duration<double, std::milli>(options_.tiers.flush_ms);
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(flush_time);

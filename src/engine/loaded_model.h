@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "formats/gguf.h"
@@ -51,6 +52,7 @@ class LoadedModel {
   // Of the weights (models/pack.h).
   const Digest& digest() const { return pack_.digest; }
   bool came_from_pack_cache() const { return from_cache_; }
+  std::span<const std::byte> packed_weights() const { return pack_.memory.bytes(); }
 
  private:
   class PackWriter;

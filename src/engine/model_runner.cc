@@ -75,7 +75,7 @@ Status ModelRunner::CreateCache(MemoryFit fit) {
 
 Status ModelRunner::Forward(std::span<const StepItem> items, std::span<const int> wanted_rows,
                             std::span<float> logits, std::span<const int> hidden_rows,
-                            std::span<float> hidden) {
+                            std::span<float> hidden, OperatorTimes* times) {
   tokens_.clear();
   sequences_.clear();
   for (const StepItem& item : items) {
@@ -88,7 +88,8 @@ Status ModelRunner::Forward(std::span<const StepItem> items, std::span<const int
   return decoder_->Forward({.tokens = tokens_,
                             .sequences = sequences_,
                             .logits_rows = wanted_rows,
-                            .hidden_rows = hidden_rows},
+                            .hidden_rows = hidden_rows,
+                            .times = times},
                            cache_->view(), logits, hidden);
 }
 

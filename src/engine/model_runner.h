@@ -41,6 +41,7 @@ class ModelRunner {
   ThreadPool& threads() { return pool_; }
   KvCache& cache() { return *cache_; }
   const KvCache& cache() const { return *cache_; }
+  const Decoder& decoder() const { return *decoder_; }
   int context_length() const { return context_length_; }
   int vocab_size() const { return model_->config().vocab_size; }
   int hidden_width() const { return model_->config().d_model; }
@@ -52,10 +53,11 @@ class ModelRunner {
 
   // Computes the items' tokens. `wanted_rows`, ascending, are indexes into the rows of all items in
   // order; their logits come into logits [wanted_rows][vocab_size], and the final hidden states of
-  // `hidden_rows` into hidden [hidden_rows][hidden_width].
+  // `hidden_rows` into hidden [hidden_rows][hidden_width]. What each kind of operation
+  // took is added to `times`, where given.
   Status Forward(std::span<const StepItem> items, std::span<const int> wanted_rows,
                  std::span<float> logits, std::span<const int> hidden_rows = {},
-                 std::span<float> hidden = {});
+                 std::span<float> hidden = {}, OperatorTimes* times = nullptr);
 
   // Computes all tokens of one cold sequence, which leaves nothing behind, and the logits after
   // each of the last `num_rows` of them: rows [num_rows][vocab_size].

@@ -66,6 +66,7 @@ struct Request {
   bool use_kv_cache = true;  // off: every step computes all tokens again
   // Of the engine's drafts a step, at most so many (docs/speculation.md); 0 = none.
   std::optional<int> max_drafts{};
+  std::string name{};  // that others know it by, for traces (trace/events.h)
 };
 
 enum class FinishReason : uint8_t {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace quire {
@@ -90,6 +91,20 @@ std::string Waiting(const PlanLine& line) {
 }
 
 }  // namespace
+
+std::string_view NameOf(PlanAction action) {
+  static constexpr std::array<std::string_view, 5> kNames = {"decode", "prefill", "preempt", "wait",
+                                                             "expire"};
+  return kNames[static_cast<size_t>(action)];
+}
+
+std::string_view NameOf(PlanReason reason) {
+  static constexpr std::array<std::string_view, 13> kNames = {
+      "none",      "whole_gap",    "token_budget", "time_budget",   "row_limit",
+      "no_blocks", "tenant_quota", "no_slot",      "shared_prefix", "tier_load",
+      "priority",  "behind",       "deadline"};
+  return kNames[static_cast<size_t>(reason)];
+}
 
 bool StepPlan::only_decodes() const {
   return computes() && std::ranges::all_of(lines, [](const PlanLine& line) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quire {
@@ -32,6 +33,12 @@ enum class PlanReason : uint8_t {
   kBehind,        // one before it in the queue waits
   kDeadline,
 };
+
+// "decode", "prefill", "preempt", "wait", "expire"
+std::string_view NameOf(PlanAction action);
+// "none", "whole_gap", "token_budget", "time_budget", "row_limit", "no_blocks", "tenant_quota",
+// "no_slot", "shared_prefix", "tier_load", "priority", "behind", "deadline"
+std::string_view NameOf(PlanReason reason);
 
 // One sequence's part in the step, or why it has none.
 struct PlanLine {

@@ -39,6 +39,7 @@ std::optional<BlockPool::Taken> BlockPool::Take() {
   Block& block = blocks_[taken.block];
   block.references = 1;
   block.filled = 0;
+  block.changed_ms = now_ms_;
   if (!block.is_committed) {
     arena_.Commit(taken.block * layout_.block_bytes, layout_.block_bytes);
     block.is_committed = true;
@@ -53,6 +54,7 @@ void BlockPool::Share(BlockId id) {
     QUIRE_CHECK(block.is_cached, "block {} is free", id);
     Unlink(id);
     filled_slots_ += block.filled;
+    block.changed_ms = now_ms_;
   }
   ++block.references;
 }
@@ -61,6 +63,7 @@ void BlockPool::GiveBack(BlockId id, bool is_findable) {
   Block& block = Held(id);
   if (--block.references > 0) return;
   filled_slots_ -= block.filled;
+  block.changed_ms = now_ms_;
   if (is_findable) {
     PushBack(id);
   } else {

@@ -61,6 +61,9 @@ class BlockPool {
   // Gives the memory of free blocks back to the system.
   void ReturnIdleMemory();
 
+  // The time that changes are remembered with: the pool reads no clock.
+  void SetTime(double now_ms) { now_ms_ = now_ms; }
+
   int num_blocks() const { return num_blocks_; }
   int num_used() const { return num_touched() - num_listed_; }
   int num_cached() const { return num_cached_; }
@@ -72,6 +75,8 @@ class BlockPool {
   int references(BlockId block) const { return blocks_[block].references; }
   int filled(BlockId block) const { return blocks_[block].filled; }
   bool is_cached(BlockId block) const { return blocks_[block].is_cached; }
+  // When the block last changed its state: was taken, or given back by its last holder.
+  double changed_ms(BlockId block) const { return blocks_[block].changed_ms; }
   // Blocks taken at least once: 0..num_touched() - 1.
   int num_touched() const { return static_cast<int>(blocks_.size()); }
   // The cached block that is taken last; kNoBlock without any.
@@ -91,6 +96,7 @@ class BlockPool {
     bool is_committed = false;
     BlockId previous = kNoBlock;  // in the list
     BlockId next = kNoBlock;
+    double changed_ms = 0;
   };
 
   BlockPool(KvLayout layout, Arena arena, int num_blocks);
@@ -108,6 +114,7 @@ class BlockPool {
   int num_listed_ = 0;
   int num_cached_ = 0;
   int64_t filled_slots_ = 0;
+  double now_ms_ = 0;
 };
 
 }  // namespace quire

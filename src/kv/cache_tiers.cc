@@ -1,10 +1,18 @@
 // What the cache does for tiers (kv/tiers/): gives blocks away to be kept elsewhere, and takes in
 // what comes back.
+#include <algorithm>
+
 #include "base/check.h"
 #include "kv/kv_cache.h"
 #include "kv/prefix_index.h"
 
 namespace quire {
+namespace {
+
+// Of a block that nothing has been written to by a tier.
+constexpr int kUnknownGroup = -1;
+
+}  // namespace
 
 bool KvCache::OfferBlock(BlockId block) {
   const PrefixIndex::Node& node = *index_->NodeOf(block);
@@ -17,6 +25,8 @@ bool KvCache::OfferBlock(BlockId block) {
   const std::span<const std::byte> payload(pool_.view().Block(block),
                                            layout().groups[stored.group].bytes);
   if (!offer_(stored, payload)) return false;
+  // One that is used again may be there already.
+  if (fresh_.Contains(block)) Note(BlockVerb::kOffload, block, stored.group);
   fresh_.Remove(block);
   return true;
 }
@@ -43,7 +53,7 @@ int64_t KvCache::OfferFresh(const BlockTables& tables) {
 
 std::optional<BlockHold> KvCache::ReserveBlock() {
   if (pool_.num_available() == 0) return std::nullopt;
-  const BlockId block = TakeBlock();
+  const BlockId block = Allocate(kUnknownGroup);
   ++holds_[block];
   return BlockHold(*this, block);
 }
@@ -67,6 +77,7 @@ void KvCache::Publish(BlockHold& hold, const StoredBlock& block) {
   }
   evicted_.Remove(block.parent, block.tokens);
   ++counters_.blocks_loaded;
+  Note(BlockVerb::kRestore, hold.block_, block.group);
   if (offer_) fresh_.Add(hold.block_);  // a tier that is further away may have given it
 }
 
@@ -75,7 +86,7 @@ std::optional<BlockHold> KvCache::Hold(const StoredBlock& block) {
       index_->Find({.id = block.id, .parent = block.parent, .tokens = block.tokens});
   if (node == nullptr || node->blocks[block.group] == kNoBlock) return std::nullopt;
   const BlockId held = node->blocks[block.group];
-  pool_.Share(held);
+  Share(held, block.group);
   ++holds_[held];
   return BlockHold(*this, held);
 }
@@ -84,7 +95,11 @@ void KvCache::ReleaseHold(BlockId block) {
   const auto held = holds_.find(block);
   QUIRE_CHECK(held != holds_.end(), "block {} is not held", block);
   if (--held->second == 0) holds_.erase(held);
-  GiveBack(block);
+  const PrefixIndex::Node* node = index_->NodeOf(block);
+  const auto group_of = [&] {
+    return static_cast<int>(std::ranges::find(node->blocks, block) - node->blocks.begin());
+  };
+  GiveBack(block, node == nullptr ? kUnknownGroup : group_of());
 }
 
 std::vector<BlockId> KvCache::HeldBlocks() const {

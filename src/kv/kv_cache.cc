@@ -178,7 +178,7 @@ std::optional<BlockTables> KvCache::Acquire(const Digest& root, std::span<const 
     const int first = layout().groups[group].FirstEntryRead(found.num_tokens());
     for (int entry = first; entry < found.num_whole; ++entry) {
       table[entry] = found.nodes[entry]->blocks[group];
-      pool_.Share(table[entry]);
+      Share(table[entry], group);
       if (offer_) OfferBlock(table[entry]);
     }
   }
@@ -202,11 +202,12 @@ void KvCache::CopyBeginnings(const FoundPrefix& found, BlockTables& tables) {
     if (num_taken_over > 0 && pool_.references(source) == 1) {
       --num_taken_over;
       OfferIfFresh(source);
-      Lose(source);
+      Lose(source, "copy");
+      Note(BlockVerb::kAllocate, source, group);
       ++counters_.blocks_taken_over;
     } else {
       block = CopyBlock(source, group);
-      GiveBack(source);
+      pool_.GiveBack(source, IsFindable(source));
     }
     pool_.SetFilled(block, found.num_copied);
     tables.tables_[group].push_back(block);
@@ -241,11 +242,13 @@ bool KvCache::Reserve(BlockTables& tables, int end_position) {
       if (pool_.references(tail) > 1) {
         const BlockId copy = CopyBlock(tail, group);
         pool_.SetFilled(copy, pool_.filled(tail));
-        GiveBack(tail);
+        GiveBack(tail, group);
         tail = copy;
       }
     }
-    while (static_cast<int>(table.size()) < BlocksFor(end_position)) table.push_back(TakeBlock());
+    while (static_cast<int>(table.size()) < BlocksFor(end_position)) {
+      table.push_back(Allocate(group));
+    }
   }
   return true;
 }
@@ -283,7 +286,7 @@ BlockTables KvCache::Fork(const BlockTables& tables) {
     const auto held = tables.table(group).first(BlocksFor(tables.num_tokens_));
     fork.tables_[group].assign(held.begin(), held.end());
     for (const BlockId block : held) {
-      if (block != kNoBlock) pool_.Share(block);
+      if (block != kNoBlock) Share(block, group);
     }
   }
   return fork;
@@ -307,8 +310,8 @@ BlockTables KvCache::Keep(BlockTables& tables) {
           pool_.filled(namesake) != static_cast<int>(held.size())) {
         continue;
       }
-      pool_.Share(namesake);
-      GiveBack(std::exchange(block, namesake));
+      Share(namesake, group);
+      GiveBack(std::exchange(block, namesake), group);
     }
   }
   kept.chain_ = tables.chain_;
@@ -331,7 +334,7 @@ void KvCache::ReturnIdleMemory() { pool_.ReturnIdleMemory(); }
 void KvCache::DropCached() {
   while (pool_.last_cached() != kNoBlock) {
     const BlockId block = pool_.last_cached();
-    Lose(block);
+    Lose(block, "dropped");
     pool_.Forget(block);
     ++counters_.blocks_dropped;
   }
@@ -342,8 +345,9 @@ void KvCache::DropCached() {
 void KvCache::Release(BlockTables& tables) {
   if (tables.num_tokens_ % kBlockSlots != 0) NameEntry(tables, tables.num_tokens_ / kBlockSlots);
   for (size_t entry = tables.tables_[0].size(); entry-- > 0;) {
-    for (const std::vector<BlockId>& table : tables.tables_) {
-      if (table[entry] != kNoBlock) GiveBack(table[entry]);
+    for (int group = 0; group < layout().num_groups(); ++group) {
+      const BlockId block = tables.tables_[group][entry];
+      if (block != kNoBlock) GiveBack(block, group);
     }
   }
   for (std::vector<BlockId>& table : tables.tables_) table.clear();
@@ -368,7 +372,7 @@ void KvCache::LeaveWindows(BlockTables& tables, int first_position) {
     for (size_t group = 0; group < groups.size(); ++group) {
       BlockId& block = tables.tables_[group][entry];
       if (block == kNoBlock || entry >= groups[group].FirstEntryRead(tables.num_tokens_)) continue;
-      GiveBack(std::exchange(block, kNoBlock));
+      GiveBack(std::exchange(block, kNoBlock), static_cast<int>(group), "window");
       ++counters_.window_releases;
     }
   }
@@ -394,8 +398,10 @@ void KvCache::NameEntry(BlockTables& tables, int entry) {
     const bool is_named = index_->Insert({.id = id, .parent = parent, .tokens = held}, group, block,
                                          {.root = tables.chain_.root(), .entry = entry});
     if (is_named) evicted_.Remove(parent, held);
-    if (is_named && is_filled && offer_) fresh_.Add(block);
-    counters_.blocks_committed += is_named && is_filled ? 1 : 0;
+    if (!is_named || !is_filled) continue;
+    if (offer_) fresh_.Add(block);
+    ++counters_.blocks_committed;
+    Note(BlockVerb::kFill, block, group);
   }
 }
 
@@ -408,10 +414,12 @@ void KvCache::Unname(BlockId block) {
   fresh_.Remove(block);
 }
 
-void KvCache::Lose(BlockId block) {
+void KvCache::Lose(BlockId block, std::string_view reason) {
   const PrefixIndex::Node* node = index_->NodeOf(block);
+  const auto group = std::ranges::find(node->blocks, block) - node->blocks.begin();
   evicted_.Add(node->parent, node->tokens(), now_ms_);
   Unname(block);
+  Note(BlockVerb::kEvict, block, static_cast<int>(group), kNoBlock, reason);
 }
 
 BlockId KvCache::TakeBlock() {
@@ -419,20 +427,50 @@ BlockId KvCache::TakeBlock() {
   QUIRE_CHECK(taken.has_value(), "no block is available");
   if (taken->was_cached) {
     OfferIfFresh(taken->block);
-    Lose(taken->block);
+    Lose(taken->block, "allocation");
     ++counters_.blocks_evicted;
   }
   return taken->block;
+}
+
+BlockId KvCache::Allocate(int group) {
+  const BlockId block = TakeBlock();
+  Note(BlockVerb::kAllocate, block, group);
+  return block;
 }
 
 BlockId KvCache::CopyBlock(BlockId from, int group) {
   const BlockId copy = TakeBlock();
   pool_.Copy(from, copy, layout().groups[group].bytes);
   ++counters_.blocks_copied;
+  Note(BlockVerb::kCopyOnWrite, copy, group, from);
   return copy;
 }
 
-void KvCache::GiveBack(BlockId block) { pool_.GiveBack(block, index_->NodeOf(block) != nullptr); }
+void KvCache::Share(BlockId block, int group) {
+  pool_.Share(block);
+  Note(BlockVerb::kShare, block, group);
+}
+
+void KvCache::GiveBack(BlockId block, int group, std::string_view reason) {
+  pool_.GiveBack(block, IsFindable(block));
+  Note(BlockVerb::kRelease, block, group, kNoBlock, reason);
+}
+
+bool KvCache::IsFindable(BlockId block) const { return index_->NodeOf(block) != nullptr; }
+
+void KvCache::TellWatch(BlockVerb verb, BlockId block, int group, BlockId other,
+                        std::string_view reason) const {
+  BlockPurpose purpose = purpose_;
+  if (!reason.empty()) purpose.reason = reason;
+  watch_({.verb = verb,
+          .block = block,
+          .other = other,
+          .group = group,
+          .references = verb == BlockVerb::kEvict ? 0 : pool_.references(block),
+          .is_findable = IsFindable(block),
+          .purpose = purpose});
+}
 
 void KvCache::Register(BlockTables& tables) {
   tables.registry_idx_ = registry_.size();

@@ -27,10 +27,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kv/block_hold.h"
 #include "kv/block_pool.h"
+#include "kv/block_watch.h"
 #include "kv/eviction_record.h"
 #include "kv/fresh_blocks.h"
 #include "kv/identity.h"
@@ -42,7 +45,9 @@ namespace quire {
 
 class KvCache;
 class PrefixIndex;
+struct BlockMap;
 struct FoundPrefix;
+struct PrefixEntry;
 
 // What the cache holds of a prompt: plain data, true until the cache next changes.
 struct PrefixMatch {
@@ -142,8 +147,17 @@ class KvCache {
   // Why Match found `num_found` entries of `tokens` and not all but the last. Looks at the place
   // where they end alone, under the chain's root alone.
   PrefixMiss Explain(IdentityChain& chain, std::span<const int32_t> tokens, int num_found) const;
-  // The time that evictions are remembered with, and told against: the cache reads no clock.
-  void SetTime(double now_ms) { now_ms_ = now_ms; }
+  // The time that evictions and changes of blocks are remembered with, and told against: the cache
+  // reads no clock.
+  void SetTime(double now_ms) {
+    now_ms_ = now_ms;
+    pool_.SetTime(now_ms);
+  }
+
+  // Is told of every change of a block; empty: nobody is.
+  void SetWatch(BlockWatch watch) { watch_ = std::move(watch); }
+  // What the changes that follow are told with.
+  void SetPurpose(const BlockPurpose& purpose) { purpose_ = purpose; }
 
   // Tables that hold what Match finds: whole blocks shared, a partly shared one copied into a block
   // of its own (one a group). Nothing when too few blocks are available for the copies. Does not
@@ -220,6 +234,8 @@ class KvCache {
  private:
   friend class BlockTables;
   friend class BlockHold;
+  friend BlockMap MapBlocks(const KvCache& cache);
+  friend std::vector<PrefixEntry> ListPrefixes(const KvCache& cache);
   explicit KvCache(BlockPool pool);
 
   PrefixMatch Describe(const FoundPrefix& found) const;
@@ -235,12 +251,23 @@ class KvCache {
   // Offers a findable, filled block; false where it was not taken.
   bool OfferBlock(BlockId block);
   void OfferIfFresh(BlockId block);
-  // The cached content of a block is lost: nothing finds it any more.
-  void Lose(BlockId block);
+  // The cached content of a block is lost, for this reason: nothing finds it any more.
+  void Lose(BlockId block, std::string_view reason);
   void ReleaseHold(BlockId block);
+  // An empty block; what it held is lost.
   BlockId TakeBlock();
+  BlockId Allocate(int group);
   BlockId CopyBlock(BlockId from, int group);
-  void GiveBack(BlockId block);
+  void Share(BlockId block, int group);
+  void GiveBack(BlockId block, int group, std::string_view reason = {});
+  bool IsFindable(BlockId block) const;
+  // Tells the watch; `reason` takes the place of the purpose's.
+  void Note(BlockVerb verb, BlockId block, int group, BlockId other = kNoBlock,
+            std::string_view reason = {}) {
+    if (watch_) TellWatch(verb, block, group, other, reason);
+  }
+  void TellWatch(BlockVerb verb, BlockId block, int group, BlockId other,
+                 std::string_view reason) const;
 
   void CheckTables(const BlockTables& tables, std::vector<int>& references) const;
 
@@ -253,6 +280,8 @@ class KvCache {
   Offer offer_{};                       // empty: nothing is fresh
   FreshBlocks fresh_;
   KvCounters counters_;
+  BlockWatch watch_{};
+  BlockPurpose purpose_{};
 };
 
 }  // namespace quire

@@ -94,6 +94,11 @@ class PrefixIndex {
   const Node* Nearest(const Digest& parent, std::span<const int32_t> tokens) const;
 
   size_t num_nodes() const { return nodes_.size(); }
+  // Every node, in the index's order.
+  template <typename Function>
+  void ForEach(Function&& function) const {
+    for (const Node* node : in_order_) function(*node);
+  }
   size_t num_named() const { return num_named_; }
 
   // Ends the process when an invariant does not hold.

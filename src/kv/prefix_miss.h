@@ -42,4 +42,11 @@ struct PrefixMiss {
   double compute_ms = 0;
 };
 
+// Why a tier is down names servers and directories: that is for operators alone.
+enum class MissReader : uint8_t { kRequester, kOperator };
+
+// One line for people: "on disk, cheaper to compute: 3.1 ms, loading takes 12 ms". Empty where
+// nothing was missed.
+std::string MissText(const PrefixMiss& miss, MissReader reader);
+
 }  // namespace quire

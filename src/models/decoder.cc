@@ -65,18 +65,22 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, const Kernel
 
 Status Decoder::Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits,
                         std::span<float> hidden) {
+  clock_ = OperatorClock(input.times);
   num_rows_ = static_cast<int>(input.tokens.size());
   QUIRE_CHECK(num_rows_ > 0 && logits.size() == input.logits_rows.size() * config_.vocab_size);
   QUIRE_CHECK(hidden.size() == input.hidden_rows.size() * config_.d_model);
   QUIRE_RETURN_IF_ERROR(workspace_.Reserve(num_rows_));
   PlaceRows(input);
   Embed(input);
+  clock_.Charge(DecoderOperator::kEmbed);
   PrepareRope();
+  clock_.Charge(DecoderOperator::kStoreKv);
   for (layer_idx_ = 0; layer_idx_ < config_.num_layers(); ++layer_idx_) {
     QUIRE_RETURN_IF_ERROR(AttentionHalf(layer_idx_, input, kv));
     QUIRE_RETURN_IF_ERROR(FeedForwardHalf(layer_idx_));
   }
   QUIRE_RETURN_IF_ERROR(OutputHidden(input, hidden));
+  clock_.Charge(DecoderOperator::kNorm);
   return OutputLogits(input, logits);
 }
 
@@ -136,6 +140,7 @@ Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const Pa
   const std::array<const PackedMatrix*, 3> consumers = {&weights.query, &weights.key,
                                                         &weights.value};
   QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of attention"));
+  clock_.Charge(DecoderOperator::kNorm);
   const bool before = config_.norm_placement != NormPlacement::kAfterResidual;
   const std::array<Product, 3> products = {
       Product{&weights.query, weights.query_bias, workspace_.queries},
@@ -143,8 +148,10 @@ Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const Pa
       Product{&weights.value, weights.value_bias, workspace_.values}};
   Multiply(products,
            {.rows = before ? workspace_.normed : workspace_.x, .quantized = &workspace_.quantized});
+  clock_.Charge(DecoderOperator::kProject);
 
   QUIRE_RETURN_IF_ERROR(StoreKeysAndValues(layer_idx, input, kv));
+  clock_.Charge(DecoderOperator::kStoreKv);
   const int attended_dim = layer.num_heads * layer.value_dim;
   const float scale = config_.attention_scale != 0.0f
                           ? config_.attention_scale
@@ -160,13 +167,18 @@ Status Decoder::AttentionHalf(int layer_idx, const ForwardInput& input, const Pa
                   .layer = layer_idx,
                   .window = layer.window,
                   .sequences = input.sequences});
+  clock_.Charge(DecoderOperator::kAttend);
 
   QUIRE_RETURN_IF_ERROR(Quantize(workspace_.attended, attended_dim, weights.attention_output,
                                  "the output of attention"));
+  clock_.Charge(DecoderOperator::kNorm);
   const std::array<Product, 1> output = {
       Product{&weights.attention_output, weights.attention_output_bias, workspace_.delta}};
   Multiply(output, {.rows = workspace_.attended, .quantized = &workspace_.quantized});
-  return AddToResidual(norm, weights.attention_post_norm, "the output of attention");
+  clock_.Charge(DecoderOperator::kProject);
+  const Status added = AddToResidual(norm, weights.attention_post_norm, "the output of attention");
+  clock_.Charge(DecoderOperator::kNorm);
+  return added;
 }
 
 Status Decoder::FeedForwardHalf(int layer_idx) {
@@ -176,12 +188,17 @@ Status Decoder::FeedForwardHalf(int layer_idx) {
   const std::array<const PackedMatrix*, 2> consumers = {
       &weights.ffn_up, config_.gated_ffn ? &weights.ffn_gate : &weights.ffn_up};
   QUIRE_RETURN_IF_ERROR(PrepareInput(norm, consumers, "the input of the feed-forward network"));
+  clock_.Charge(DecoderOperator::kNorm);
   QUIRE_RETURN_IF_ERROR(ComputeHidden(weights, {.rows = before ? workspace_.normed : workspace_.x,
                                                 .quantized = &workspace_.quantized}));
   const std::array<Product, 1> down = {
       Product{&weights.ffn_down, weights.ffn_down_bias, workspace_.delta}};
   Multiply(down, {.rows = HiddenRows(), .quantized = &workspace_.quantized_hidden});
-  return AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
+  clock_.Charge(DecoderOperator::kFeedForward);
+  const Status added =
+      AddToResidual(norm, weights.ffn_post_norm, "the output of the feed-forward network");
+  clock_.Charge(DecoderOperator::kNorm);
+  return added;
 }
 
 float* Decoder::HiddenRows() const { return config_.gated_ffn ? workspace_.gate : workspace_.up; }
@@ -273,9 +290,11 @@ Status Decoder::OutputLogits(const ForwardInput& input, std::span<float> logits)
   num_rows_ = num_wanted;
   QUIRE_RETURN_IF_ERROR(
       Quantize(workspace_.normed, d_model, weights_.output, "the input of the output layer"));
+  clock_.Charge(DecoderOperator::kNorm);
   const std::array<Product, 1> products = {
       Product{&weights_.output, weights_.output_bias, logits.data()}};
   Multiply(products, {.rows = workspace_.normed, .quantized = &workspace_.quantized});
+  clock_.Charge(DecoderOperator::kOutput);
   return {};
 }
 
@@ -388,13 +407,13 @@ Status Decoder::StoreKeysAndValues(int layer_idx, const ForwardInput& input,
       std::byte* block = kv.Block(blocks[position / kBlockSlots]);
       const int slot = position % kBlockSlots;
       for (int head = 0; head < layer.num_kv_heads; ++head) {
-        const bool stored =
+        const bool has_key =
             kernels_.store_key(keys + static_cast<size_t>(head) * layer.key_dim, layer.key_dim,
-                               kv.type, slot, block + place.key_offset + head * key_head_bytes) &
-            kernels_.store_value(values + static_cast<size_t>(head) * layer.value_dim,
-                                 layer.value_dim, kv.type, slot,
-                                 block + place.value_offset + head * value_head_bytes);
-        if (!stored) finite = false;
+                               kv.type, slot, block + place.key_offset + head * key_head_bytes);
+        const bool has_value = kernels_.store_value(
+            values + static_cast<size_t>(head) * layer.value_dim, layer.value_dim, kv.type, slot,
+            block + place.value_offset + head * value_head_bytes);
+        if (!has_key || !has_value) finite = false;
       }
     }
   });

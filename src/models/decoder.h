@@ -20,6 +20,7 @@
 #include "kernels/attention.h"
 #include "kernels/kernel_set.h"
 #include "models/config.h"
+#include "models/operator_times.h"
 #include "models/weights.h"
 #include "models/workspace.h"
 #include "tensor/paged_kv_view.h"
@@ -31,6 +32,7 @@ struct ForwardInput {
   std::span<const KvSequence> sequences;  // cover the rows in order, without gaps
   std::span<const int> logits_rows;       // rows whose logits are wanted, ascending
   std::span<const int> hidden_rows{};     // rows whose final hidden states are wanted
+  OperatorTimes* times = nullptr;         // added to; null = not measured
 };
 
 // Owns scratch memory for the largest step so far; the weights, kernels and threads outlive it.
@@ -45,6 +47,10 @@ class Decoder {
   // when a value is NaN or infinite; the keys and values of the step are then not to be used.
   Status Forward(const ForwardInput& input, const PagedKvView& kv, std::span<float> logits,
                  std::span<float> hidden = {});
+
+  // Scratch memory, and that of the attention beside it.
+  std::span<const std::byte> workspace() const { return workspace_.memory(); }
+  size_t attention_bytes() const { return attention_.scratch_bytes(); }
 
  private:
   // The norm of one place in the graph; bias is null for an RMS norm.
@@ -114,6 +120,7 @@ class Decoder {
   std::vector<Row> rows_;                              // [num_rows_] of the step
   int num_rows_ = 0;                                   // of the step
   int layer_idx_ = 0;                                  // for messages
+  OperatorClock clock_{nullptr};                       // of the step
 };
 
 }  // namespace quire

@@ -50,6 +50,8 @@ size_t Workspace::Layout(std::byte* base, int num_rows) {
   const Widths widths = WidthsOf(config_);
   const size_t rows = static_cast<size_t>(num_rows);
   const size_t d_model = static_cast<size_t>(config_.d_model);
+  // Not every step touches the scratch. Memory comes in large pages, and this one every step does.
+  for (std::byte*& scratch : matmul_scratch) take(scratch, MatmulScratchBytes(num_rows));
   take(x, rows * d_model);
   take(normed, rows * d_model);
   take(delta, rows * d_model);
@@ -72,7 +74,6 @@ size_t Workspace::Layout(std::byte* base, int num_rows) {
     take(rope_cos[i], rows * config_.ropes[i].rotary_dim / 2);
     take(rope_sin[i], rows * config_.ropes[i].rotary_dim / 2);
   }
-  for (std::byte*& scratch : matmul_scratch) take(scratch, MatmulScratchBytes(num_rows));
   return used;
 }
 

@@ -1,6 +1,7 @@
 // The decoder's scratch memory: activations of one step, sized for its rows.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/huge_buffer.h"
@@ -19,6 +20,8 @@ class Workspace {
 
   // Bytes that Reserve(num_rows) takes.
   size_t BytesFor(int num_rows) const;
+  // What it has taken.
+  std::span<const std::byte> memory() const { return memory_.bytes(); }
 
   float* x = nullptr;              // [num_rows, d_model] the residual stream
   float* normed = nullptr;         // [num_rows, d_model]

@@ -1,6 +1,7 @@
 #include "plan/memory_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string>
 
@@ -16,7 +17,9 @@ constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;  // base/huge_buffer.h
 
 // Code and libraries in use, and the heap of an idle process: measured on the program itself, with
 // a model of a few KiB.
-constexpr uint64_t kIdleProcessBytes = uint64_t{11} << 20;
+constexpr uint64_t kIdleProcessBytes = uint64_t{35} << 19;
+// What any engine with any model has on the heap, beside what is counted.
+constexpr uint64_t kEngineBytes = uint64_t{300} << 10;
 // The part of a worker's stack that is ever touched, and its corner of the heap.
 constexpr uint64_t kThreadBytes = uint64_t{160} << 10;
 
@@ -25,32 +28,77 @@ constexpr uint64_t kBlockRecordBytes = 32;
 // A name in the index (kv/prefix_index.h): two digests, 16 token ids, the blocks of every group,
 // and what a hash table and an ordered set keep beside them.
 constexpr uint64_t kNameBytes = 320;
-// A token of a sequence: its id as fed and as given back, and its place in a table of ids.
-constexpr uint64_t kTokenRecordBytes = 16;
-// A sampler without top-k sorts 8-byte keys and sums 8-byte weights beside 4-byte logits.
+// A token of a sequence: its id, as the request has it, as it is fed and as it is given back, in
+// lists that grow by doubling.
+constexpr uint64_t kTokenRecordBytes = 28;
+// The memory of what was evicted (kv/eviction_record.h): an entry in each of two tables, four times
+// as many as there are blocks, in whole powers of two of sets of eight, and no more than 2,048
+// sets.
+constexpr uint64_t kEvictedBytes = 104;
+constexpr uint64_t kEvictedWays = 8;
+constexpr uint64_t kMostEvictedSets = 2048;
+// A sampler may sort 8-byte keys and sum 8-byte weights beside 4-byte logits. Each thread has one,
+// as far as there are sequences to sample for.
 constexpr uint64_t kSamplerBytesPerToken = 20;
 
+constexpr uint64_t kTileQueries = 8;
+constexpr uint64_t kTilesAtOnce = 8;
+constexpr uint64_t kSpanKeys = 128;
+
+uint64_t SpansOf(uint64_t num_tokens) { return (num_tokens + kSpanKeys - 1) / kSpanKeys; }
+
+// Tiles of a layer's attention over so many rows of a sequence.
+uint64_t TilesOf(const LayerConfig& layer, uint64_t rows) {
+  const uint64_t kv_heads = std::max(layer.num_kv_heads, 1);
+  const uint64_t sharing = (layer.num_heads + kv_heads - 1) / kv_heads;
+  return kv_heads * ((rows * sharing + kTileQueries - 1) / kTileQueries);
+}
+
+// Partials that wait to be merged, where the spans of the tiles are shared out among the threads
+// because groups of whole tiles would keep them busy unevenly: in decodes of few sequences, and at
+// the beginning of a prompt, whose last rows have more spans than its first.
+uint64_t WaveOf(const LayerConfig& layer, const PlanOptions& options, uint64_t context) {
+  constexpr uint64_t kMostWaiting = 256;
+  const auto threads = static_cast<uint64_t>(options.num_threads);
+  const uint64_t decode =
+      std::min(kTilesAtOnce * threads,
+               TilesOf(layer, 1) * static_cast<uint64_t>(options.num_sequences)) *
+      SpansOf(context);
+  const uint64_t rows = std::min(static_cast<uint64_t>(options.prefill_chunk), context);
+  const uint64_t spans = SpansOf(rows);
+  const uint64_t tiles = TilesOf(layer, rows);
+  const bool is_uneven = spans > 1 && tiles * (spans + 1) < 16 * kTilesAtOnce * threads * spans;
+  const uint64_t prefill = is_uneven ? tiles * (spans + 1) / 2 : 0;
+  return std::min(kMostWaiting, std::max(decode, prefill));
+}
+
 // Scratch of the attention (kernels/attention.h): for each thread eight tiles of queries and a
-// partial, for all of them a wave of 256 partials, and for each query of the step its share of a
-// tile's record and its totals.
-uint64_t AttentionBytes(const ModelConfig& config, int num_threads, uint64_t rows) {
+// partial, the partials that wait, and for each query of the step its share of a tile's record and
+// its totals.
+uint64_t AttentionBytes(const ModelConfig& config, const PlanOptions& options, uint64_t rows,
+                        uint64_t context) {
+  constexpr uint64_t kQueryBytes = 16;
   uint64_t key_dim = 0;
-  uint64_t value_dim = 0;
   uint64_t heads = 0;
+  uint64_t partial = 0;
+  uint64_t waiting = 0;
   for (const LayerConfig& layer : config.layers) {
     key_dim = std::max<uint64_t>(key_dim, layer.key_dim);
-    value_dim = std::max<uint64_t>(value_dim, layer.value_dim);
     heads = std::max<uint64_t>(heads, layer.num_heads);
+    const uint64_t bytes =
+        (16 + kTileQueries * static_cast<uint64_t>(layer.value_dim)) * sizeof(float);
+    partial = std::max(partial, bytes);
+    waiting = std::max(waiting, WaveOf(layer, options, context) * bytes);
   }
-  constexpr uint64_t kTileQueries = 8;
-  constexpr uint64_t kTilesAtOnce = 8;
-  constexpr uint64_t kWave = 256;
-  constexpr uint64_t kQueryBytes = 16;
-  const uint64_t partial = (16 + kTileQueries * value_dim) * sizeof(float);
   const uint64_t queries = kTileQueries * key_dim * sizeof(float);
-  const uint64_t threads = static_cast<uint64_t>(num_threads);
-  return threads * (kTilesAtOnce * queries + partial) + kWave * partial +
-         rows * heads * kQueryBytes;
+  const auto threads = static_cast<uint64_t>(options.num_threads);
+  return threads * (kTilesAtOnce * queries + partial) + waiting + rows * heads * kQueryBytes;
+}
+
+// Of a pool of so many blocks.
+uint64_t EvictionRecordBytes(uint64_t blocks) {
+  const uint64_t sets = std::bit_ceil(std::min(4 * blocks / kEvictedWays + 1, kMostEvictedSets));
+  return sets * kEvictedWays * kEvictedBytes;
 }
 
 Status CheckRange(std::string_view what, int value, int min, int max) {
@@ -76,7 +124,10 @@ MemoryPlan PlanChecked(const ModelShape& shape, const KvCost& cost, const PlanOp
   const ModelConfig& config = shape.config;
   const auto sequences = static_cast<uint64_t>(options.num_sequences);
   const int context = options.context_tokens > 0 ? options.context_tokens : config.context_length;
-  const int rows = std::max(options.num_sequences, std::min(options.prefill_chunk, context));
+  // A step takes several prompts where one does not fill it.
+  const auto rows = static_cast<int>(std::max<int64_t>(
+      options.num_sequences,
+      std::min<int64_t>(options.prefill_chunk, int64_t{context} * options.num_sequences)));
 
   MemoryPlan plan{.context_tokens = context, .num_sequences = options.num_sequences};
   plan.kv_bytes_per_token = cost.BytesPerToken();
@@ -97,12 +148,16 @@ MemoryPlan PlanChecked(const ModelShape& shape, const KvCost& cost, const PlanOp
   const auto groups = static_cast<uint64_t>(cost.layout().num_groups());
   plan.table_bytes = sequences * (entries * (kNameBytes + 2 * groups * sizeof(int32_t)) +
                                   static_cast<uint64_t>(context) * kTokenRecordBytes) +
-                     static_cast<uint64_t>(plan.kv_blocks) * kBlockRecordBytes;
-  plan.activation_bytes = workspace + AttentionBytes(config, options.num_threads, rows);
+                     static_cast<uint64_t>(plan.kv_blocks) * kBlockRecordBytes +
+                     EvictionRecordBytes(static_cast<uint64_t>(plan.kv_blocks));
+  plan.activation_bytes = workspace + AttentionBytes(config, options, static_cast<uint64_t>(rows),
+                                                     static_cast<uint64_t>(context));
   const uint64_t logits_rows = options.logits_rows > 0 ? options.logits_rows : sequences;
+  const uint64_t samplers =
+      std::min<uint64_t>(static_cast<uint64_t>(options.num_threads), logits_rows);
   plan.logits_bytes = static_cast<uint64_t>(config.vocab_size) *
-                      (logits_rows * sizeof(float) + kSamplerBytesPerToken);
-  plan.text_bytes = shape.text_bytes + shape.mapped_bytes;
+                      (logits_rows * sizeof(float) + samplers * kSamplerBytesPerToken);
+  plan.text_bytes = shape.text_bytes + shape.mapped_bytes + kEngineBytes;
   plan.process_bytes = kIdleProcessBytes + options.num_threads * kThreadBytes;
   plan.rounding_bytes =
       RoundingOf(plan.weight_bytes) + RoundingOf(plan.kv_bytes) + RoundingOf(workspace);
@@ -167,6 +222,23 @@ Result<int> SequencesThatFit(const ModelShape& shape, PlanOptions options, uint6
     options.num_sequences = num_sequences;
     return PlanChecked(shape, cost, options).total_bytes() <= budget_bytes;
   });
+}
+
+Result<std::vector<KvTypeFit>> FitByKvType(const ModelShape& shape, PlanOptions options,
+                                           uint64_t budget_bytes) {
+  std::vector<KvTypeFit> fits;
+  for (const KvElement& element : kKvElements) {
+    options.kv_element = element;
+    const auto cost = KvCost::Make(shape.config, element);
+    if (!cost.ok() && cost.error().code == ErrorCode::kUnsupported) continue;
+    QUIRE_ASSIGN_OR_RETURN(const int context, LargestContext(shape, options, budget_bytes));
+    QUIRE_ASSIGN_OR_RETURN(const int sequences, SequencesThatFit(shape, options, budget_bytes));
+    fits.push_back({.element = element,
+                    .kv_bytes_per_token = cost->BytesPerToken(),
+                    .largest_context = context,
+                    .sequences = sequences});
+  }
+  return fits;
 }
 
 Status CheckFits(const ModelShape& shape, const PlanOptions& options, uint64_t budget_bytes) {

@@ -85,6 +85,19 @@ Result<int> LargestContext(const ModelShape& shape, PlanOptions options, uint64_
 // How many sequences of the whole context fit into so many bytes, all told.
 Result<int> SequencesThatFit(const ModelShape& shape, PlanOptions options, uint64_t budget_bytes);
 
+// What fits where keys and values are of one type.
+struct KvTypeFit {
+  KvElement element{};
+  uint64_t kv_bytes_per_token = 0;
+  int largest_context = 0;  // of options.num_sequences sequences
+  int sequences = 0;        // of the whole context
+};
+
+// LargestContext and SequencesThatFit by each type of kKvElements that can store the model's heads;
+// options.kv_element does not matter.
+Result<std::vector<KvTypeFit>> FitByKvType(const ModelShape& shape, PlanOptions options,
+                                           uint64_t budget_bytes);
+
 // Success when the plan fits. kResourceExhausted otherwise, with what is needed, what there is, and
 // what would fit, in tokens and bytes.
 Status CheckFits(const ModelShape& shape, const PlanOptions& options, uint64_t budget_bytes);

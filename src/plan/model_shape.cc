@@ -59,7 +59,8 @@ uint64_t TextBytes(const GgufFile& file) {
   // Numbers are eight bytes each in the metadata; a kind is one in the vocabulary, a score four.
   if (file.FindValue("tokenizer.ggml.token_type") != nullptr) bytes += num_tokens * 9;
   if (file.FindValue("tokenizer.ggml.scores") != nullptr) bytes += num_tokens * (12 + 4);
-  bytes += std::bit_ceil(2 * num_tokens + 1) * sizeof(int32_t);
+  // What is looked up by id: eight bytes a token.
+  bytes += std::bit_ceil(2 * num_tokens + 1) * sizeof(int32_t) + num_tokens * 8;
   if (num_merges > 0) bytes += std::bit_ceil(2 * num_merges + 1) * 16;
   return bytes;
 }
@@ -105,6 +106,7 @@ Result<ModelShape> ShapeOfFile(const GgufFile& file) {
   for (const PlannedWeight& weight : weights.weights) {
     shape.parameters += Product(weight.num_rows, weight.num_cols);
   }
+  shape.tensors = TensorsOfPlan(weights);
   shape.weight_bytes = weights.packed_bytes;
   shape.weights_from = "packed, in the file's own types";
   shape.text_bytes = TextBytes(file);
@@ -115,6 +117,7 @@ Result<ModelShape> ShapeOfFile(const GgufFile& file) {
 void SetWeightBits(ModelShape& shape, double bits) {
   const double bytes = std::ceil(static_cast<double>(shape.parameters) * bits / 8);
   shape.weight_bytes = bytes < 1.8e19 ? static_cast<uint64_t>(bytes) : kNeverFits;
+  SetTensorBits(shape.tensors, bits);
   shape.weights_from = fmt::format("{} parameters of {} bits", GroupDigits(shape.parameters), bits);
 }
 
@@ -128,6 +131,11 @@ ModelShape ShapeOfHfConfig(const HfConfig& hf, const std::string& name) {
   config.context_length = hf.context_length;
   config.gated_ffn = hf.gated_ffn;
   config.learned_positions = hf.learned_positions;
+  config.query_key_norm = hf.query_key_norm;
+  if (hf.layer_norm) config.norm = NormKind::kLayer;
+  if (hf.post_norms) config.norm_placement = NormPlacement::kBeforeAndAfter;
+  // True of the families that are accepted: GPT-2's children and Gemma.
+  if (!hf.gated_ffn || hf.post_norms) config.activation = Activation::kGelu;
   if (!hf.learned_positions) config.ropes.push_back({.rotary_dim = hf.head_dim});
   for (int i = 0; i < hf.num_layers; ++i) {
     config.layers.push_back({.num_heads = hf.num_heads,
@@ -139,12 +147,14 @@ ModelShape ShapeOfHfConfig(const HfConfig& hf, const std::string& name) {
   }
   shape.text_bytes = kTextBytesPerToken * static_cast<uint64_t>(hf.vocab_size);
   if (hf.num_experts == 0) {
-    shape.parameters = DenseParameters(config, {.tied_embeddings = hf.tied_embeddings,
-                                                .query_key_value_bias = hf.query_key_value_bias,
-                                                .query_key_norm = hf.query_key_norm,
-                                                .post_norms = hf.post_norms,
-                                                .layer_norm = hf.layer_norm,
-                                                .learned_positions = hf.learned_positions});
+    const ParameterTraits traits{.tied_embeddings = hf.tied_embeddings,
+                                 .query_key_value_bias = hf.query_key_value_bias,
+                                 .query_key_norm = hf.query_key_norm,
+                                 .post_norms = hf.post_norms,
+                                 .layer_norm = hf.layer_norm,
+                                 .learned_positions = hf.learned_positions};
+    shape.parameters = DenseParameters(config, traits);
+    shape.tensors = TensorsOfTraits(config, traits);
   }
   if (shape.parameters > 0 && hf.weight_bits > 0) SetWeightBits(shape, hf.weight_bits);
   return shape;

@@ -11,6 +11,7 @@
 #include "formats/hf_config.h"
 #include "kv/layout.h"
 #include "models/config.h"
+#include "plan/model_tensors.h"
 
 namespace quire {
 
@@ -23,6 +24,7 @@ struct ModelShape {
   std::string weights_from{};  // how weight_bytes came about, for people
   uint64_t text_bytes = 0;     // vocabulary and tokenizer tables
   uint64_t mapped_bytes = 0;   // of the file that stays mapped and in use: its metadata
+  std::vector<ModelTensor> tensors{};  // none where the sizes are not known
 };
 
 // What the number of parameters depends on beside the sizes.

@@ -39,6 +39,7 @@ struct Server::Parts {
   ServerLog log;
   std::unique_ptr<HttpServer> http;
   std::atomic<State> state = State::kLoading;
+  LiveHub live;  // told by the engine, also before Serve
 
   // From Serve on. Each uses those above it.
   std::unique_ptr<ServerMetrics> metrics;
@@ -106,19 +107,23 @@ void Server::Serve(std::unique_ptr<Engine> engine, ServedModel model) {
   parts.engine = std::make_unique<EngineThread>(std::move(engine));
   parts.text = std::make_unique<TextPool>(parts.options.text_threads);
   HttpServer& http = *parts.http;
-  parts.context.emplace(ServerContext{
-      .engine = *parts.engine,
-      .network = http.network(),
-      .text = *parts.text,
-      .metrics = *parts.metrics,
-      .tenants = parts.options.tenants,
-      .log = parts.log,
-      .model = std::move(model),
-      .limits = parts.options.limits,
-      .post_after = [&http](std::chrono::milliseconds delay,
-                            std::function<void()> task) { http.PostAfter(delay, std::move(task)); },
-      .http_counters = [&http] { return http.counters(); },
-      .is_ready = [&parts] { return parts.state == Parts::State::kServing; }});
+  const auto post_after = [&http](std::chrono::milliseconds delay, std::function<void()> task) {
+    http.PostAfter(delay, std::move(task));
+  };
+  parts.live.Open({.text = parts.text.get(), .post_after = post_after});
+  parts.context.emplace(
+      ServerContext{.engine = *parts.engine,
+                    .network = http.network(),
+                    .text = *parts.text,
+                    .metrics = *parts.metrics,
+                    .live = parts.live,
+                    .tenants = parts.options.tenants,
+                    .log = parts.log,
+                    .model = std::move(model),
+                    .limits = parts.options.limits,
+                    .post_after = post_after,
+                    .http_counters = [&http] { return http.counters(); },
+                    .is_ready = [&parts] { return parts.state == Parts::State::kServing; }});
   ServerContext& context = *parts.context;
   parts.router = std::make_unique<Router>(context, parts.options.router);
   AddCompletionRoutes(*parts.router, context);
@@ -129,6 +134,8 @@ void Server::Serve(std::unique_ptr<Engine> engine, ServedModel model) {
   AddHealthRoutes(*parts.router, context);
   AddQuireRoutes(*parts.router, context);
   AddPinRoutes(*parts.router, context);
+  AddLiveRoutes(*parts.router, context);
+  AddGraphRoutes(*parts.router, context);
   parts.engine->Start();
   // A drain that has begun meanwhile stays one.
   auto loading = Parts::State::kLoading;
@@ -138,6 +145,7 @@ void Server::Serve(std::unique_ptr<Engine> engine, ServedModel model) {
 bool Server::Drain(std::chrono::milliseconds deadline) {
   Parts& parts = *parts_;
   parts.state = Parts::State::kDraining;
+  parts.live.Close();  // they would never end by themselves
   parts.http->Drain([&parts] {
     // Told under the lock: the waiter may go as soon as it has it.
     const std::scoped_lock lock(parts.mutex);
@@ -153,6 +161,8 @@ bool Server::Drain(std::chrono::milliseconds deadline) {
 std::string Server::url() const { return parts_->http->url(); }
 
 int Server::port() const { return parts_->http->port(); }
+
+TraceSink& Server::live() { return parts_->live; }
 
 ServerLog& Server::log() { return parts_->log; }
 

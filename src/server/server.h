@@ -2,8 +2,8 @@
 //
 //   Listen -> (load the model) -> Serve -> Drain -> destroyed
 //
-// SIGTERM's way: Drain takes no new request (503), lets those under way end or reach the drain
-// deadline, and returns.
+// SIGTERM's way: Drain takes no new request (503), ends the streams of /quire/events, lets the
+// requests under way end or reach the drain deadline, and returns.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,8 @@
 #include "server/tenants.h"
 
 namespace quire {
+
+class TraceSink;
 
 struct ServerOptions {
   HttpOptions http{};
@@ -39,6 +41,10 @@ class Server {
   // Waits until all requests have ended, at most so long; what is under way then is aborted. True
   // when nothing had to be.
   bool Drain(std::chrono::milliseconds deadline);
+
+  // What the page's listeners are told by: EngineOptions::trace of the engine that Serve takes, or
+  // one of its sinks. Lives as long as the server.
+  TraceSink& live();
 
   std::string url() const;
   int port() const;

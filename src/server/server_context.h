@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine_thread.h"
+#include "server/live/live_hub.h"
 #include "server/metrics/server_metrics.h"
 #include "server/openai/request.h"
 #include "server/server_log.h"
@@ -41,6 +42,7 @@ struct ServerContext {
   TaskQueue& network;
   TaskQueue& text;
   ServerMetrics& metrics;
+  LiveHub& live;
   const Tenants& tenants;
   ServerLog& log;
   ServedModel model{};

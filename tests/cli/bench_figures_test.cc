@@ -5,8 +5,8 @@
 
 #include "cli/bench/figures.h"
 #include "cli/bench/load_run.h"
-#include "cli/bench/phase_cost.h"
 #include "cli/bench/submission_gate.h"
+#include "plan/step_cost.h"
 
 namespace quire::testing {
 namespace {

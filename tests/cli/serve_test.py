@@ -408,7 +408,7 @@ class HttpTest(ServeCase):
             self.assertEqual(wire.socket.recv(1), b"")
 
     def test_what_there_is_not_is_told_in_the_apis_form(self):
-        for method, path, status in (("GET", "/", 404), ("POST", "/v1/responses", 404),
+        for method, path, status in (("GET", "/nothing", 404), ("POST", "/v1/responses", 404),
                                      ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405),
                                      ("GET", "/../../etc/passwd", 404), ("BREW", "/v1/models", 405),
                                      ("GET", "/v1/models/%00", 404)):

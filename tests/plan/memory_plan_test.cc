@@ -94,6 +94,70 @@ TEST(MemoryPlan, TheInversesAgreeWithTheForwardAnswer) {
   }
 }
 
+// "How many users at 4k", "the largest context for 8 users", "which type": every answer, put back
+// into the question, agrees.
+TEST(MemoryPlan, WhatFitsByTypeAgreesWithTheForwardAnswerOfEach) {
+  const uint64_t budget = 16 * kGiB;
+  for (const char* name : {"gemma-3-4b", "llama-3-8b", "qwen2.5-1.5b"}) {
+    ModelShape shape = Preset(name);
+    PlanOptions options{.context_tokens = 4096, .num_sequences = 8};
+    SetWeightBits(shape, 8);
+    const auto fits = FitByKvType(shape, options, budget);
+    ASSERT_TRUE(fits.ok());
+    ASSERT_EQ(fits->size(), kKvElements.size());
+    for (const KvTypeFit& fit : *fits) {
+      SCOPED_TRACE(std::string(name) + " " + std::string(fit.element.name));
+      options.kv_element = fit.element;
+      const auto total = [&](int context, int sequences) {
+        PlanOptions asked = options;
+        asked.context_tokens = context;
+        asked.num_sequences = sequences;
+        return Plan(shape, asked).total_bytes();
+      };
+      ASSERT_GT(fit.largest_context, 0);
+      EXPECT_LE(total(fit.largest_context, 8), budget);
+      EXPECT_GT(total(fit.largest_context + 1, 8), budget);
+      ASSERT_GT(fit.sequences, 0);
+      EXPECT_LE(total(4096, fit.sequences), budget);
+      EXPECT_GT(total(4096, fit.sequences + 1), budget);
+      EXPECT_EQ(fit.kv_bytes_per_token, Plan(shape, options).kv_bytes_per_token);
+    }
+  }
+}
+
+TEST(MemoryPlan, TypesThatCannotStoreTheHeadsFitNothing) {
+  ModelShape shape = Preset("llama-3-8b");
+  shape.config.layers[2].key_dim = 80;
+  const auto fits = FitByKvType(shape, {.context_tokens = 4096}, 64 * kGiB);
+  ASSERT_TRUE(fits.ok());
+  for (const KvTypeFit& fit : *fits) EXPECT_FALSE(fit.element.needs_whole_groups);
+  EXPECT_EQ(fits->size(), 4u);
+}
+
+// Prompts that are shorter than a step share it.
+TEST(MemoryPlan, AStepHoldsTheRowsOfSeveralShortPrompts) {
+  const ModelShape shape = Preset("smollm2-135m");
+  const auto activations = [&](int context, int sequences, int chunk) {
+    return Plan(shape,
+                {.context_tokens = context, .num_sequences = sequences, .prefill_chunk = chunk})
+        .activation_bytes;
+  };
+  EXPECT_GT(activations(64, 4, 512), 3 * activations(64, 1, 512));
+  // A step that one prompt fills has its rows, whoever else waits; decodes take a little scratch.
+  EXPECT_LT(activations(64, 4, 32), 1.01 * static_cast<double>(activations(64, 2, 32)));
+}
+
+TEST(MemoryPlan, EveryThreadThatSamplesHasItsScratch) {
+  const ModelShape shape = Preset("gemma-3-270m");
+  const auto logits = [&](int sequences, int threads) {
+    return Plan(shape, {.context_tokens = 1024, .num_sequences = sequences, .num_threads = threads})
+        .logits_bytes;
+  };
+  EXPECT_EQ(logits(1, 8), logits(1, 1));
+  EXPECT_EQ(logits(4, 2) - logits(4, 1), 20u * 262'144);
+  EXPECT_EQ(logits(4, 8), logits(4, 4));
+}
+
 TEST(MemoryPlan, WhatDoesNotFitIsToldWithWhatWould) {
   const ModelShape shape = Preset("llama-3-8b");
   const PlanOptions options{.context_tokens = 8192, .num_sequences = 16};

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unittest
 
 QUIRE = sys.argv[1]
 GOLDEN = pathlib.Path(sys.argv[2]) / "golden" / "models"
+DOCS = pathlib.Path(sys.argv[2]).parent / "docs"
 LLAMA_8B = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
             "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
             "vocab_size": 128256, "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}
@@ -53,6 +55,46 @@ class PlanVerbTest(unittest.TestCase):
             plan = self.plan("qwen-7b", "-c", str(context), "--memory", "24GiB", "--overhead",
                              "1GiB", "--weights-bytes", "15.44GB")
             self.assertEqual(plan["fits"]["sequences"], whole)
+
+    def test_the_documented_card_is_what_the_planner_says(self):
+        text = (DOCS / "plan.md").read_text(encoding="utf-8")
+        table = text.split("### A 24 GiB card and Qwen-7B")[1]
+        rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", table, re.M)
+        self.assertEqual([row[0] for row in rows], ["512", "2,048", "4,096", "8,192"])
+        for row in rows:
+            context = row[0].replace(",", "")
+            naive = self.plan("qwen-7b", "-c", context, "--kv-size", "12GiB")["concurrency"]
+            true = self.plan("qwen-7b", "-c", context, "--memory", "24GiB", "--overhead", "1GiB")
+            there = true["concurrency"]
+            self.assertEqual([naive["worst_case"], true["fits"]["sequences"], there["expected"],
+                              there["expected_steady"]], [int(number) for number in row[1:]])
+            self.assertEqual(there["worst_case"], true["fits"]["sequences"])
+
+    def test_what_fits_is_told_for_every_type(self):
+        plan = self.plan("llama-3-8b", "-c", "4096", "--sequences", "8", "--memory", "24GiB")
+        self.assertEqual(plan["sequences"], 8)
+        types = {fit["type"]: fit for fit in plan["fits"]["kv_types"]}
+        self.assertEqual(list(types), ["f16", "bf16", "f32", "q8_0", "fp8", "q4_0"])
+        self.assertEqual(types["f16"]["largest_context"], plan["fits"]["largest_context"])
+        self.assertEqual(types["f16"]["sequences"], plan["fits"]["sequences"])
+        for name, fit in types.items():
+            with self.subTest(type=name):
+                asked = self.plan("llama-3-8b", "--kv-type", name, "--sequences", "8", "-c",
+                                  str(fit["largest_context"]), "--memory", "24GiB")
+                self.assertEqual(asked["fits"]["largest_context"], fit["largest_context"])
+                asked = self.plan("llama-3-8b", "--kv-type", name, "-c", "4096", "--sequences",
+                                  str(fit["sequences"]), "--memory", "24GiB")
+                self.assertEqual(asked["fits"]["sequences"], fit["sequences"])
+        text = self.quire("llama-3-8b", "-c", "4096", "--memory", "24GiB").stdout
+        self.assertRegex(text, r"q8_0 +69,632 +[\d,]+ +\d+  8 bits of an element")
+        self.assertRegex(text, r"q4_0 .*planned only")
+
+    def test_the_api_document_knows_the_same_shapes(self):
+        document = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
+        parameters = document["paths"]["/quire/plan"]["get"]["parameters"]
+        preset = next(each for each in parameters if each["name"] == "preset")
+        known = self.quire("no-such-model").stderr.split("known shapes: ")[1].strip()
+        self.assertEqual(preset["schema"]["enum"], known.split(", "))
 
     def test_gigabytes_and_gibibytes_differ_and_are_labelled(self):
         config = self.write_config(LLAMA_8B)

@@ -17,7 +17,8 @@ constexpr const char* kTemplate =
     "{% for m in messages %}{{ '<user>' if m.role == 'user' else '<bot>' }}{{ m.content }}"
     "{{ '<end>' }}{% endfor %}{% if add_generation_prompt %}{{ '<bot>' }}{% endif %}";
 
-std::unique_ptr<Engine> MakeEngine(const std::filesystem::path& path, int num_blocks) {
+std::unique_ptr<Engine> MakeEngine(const std::filesystem::path& path, int num_blocks,
+                                   TraceSink* trace) {
   const std::vector<float> says_a = {0, 0, 0, 9, 0, 0};
   WriteMarkovModel(path, {{"<end>", true}, {"<user>", true}, {"<bot>", true}, {"a"}, {"b"}, {"c"}},
                    std::vector<std::vector<float>>(6, says_a), kTemplate);
@@ -27,6 +28,7 @@ std::unique_ptr<Engine> MakeEngine(const std::filesystem::path& path, int num_bl
   QUIRE_CHECK(sized.ok(), "{}", sized.error().message);
   options.runner.kv_bytes = (*sized)->cache().layout().block_bytes * num_blocks;
   sized->reset();
+  options.trace = trace;
   auto engine = Engine::Create(path, options);
   QUIRE_CHECK(engine.ok(), "{}", engine.error().message);
   return std::move(engine).value();
@@ -44,13 +46,15 @@ std::string RigAnswer::Header(std::string_view name) const {
 RoutesRig::RoutesRig(RoutesRigOptions options)
     : options_(std::move(options)), log_({.level = LogLevel::kOff}) {
   metrics_ = std::make_unique<ServerMetrics>(MetricsLabels{.model_name = "rig"});
-  auto engine = MakeEngine(directory_.path() / "rig.gguf", options_.num_blocks);
+  auto engine = MakeEngine(directory_.path() / "rig.gguf", options_.num_blocks, &live_);
   engine_ = std::make_unique<EngineThread>(std::move(engine));
+  live_.Open({.text = &inline_});
   context_ = std::make_unique<ServerContext>(ServerContext{
       .engine = *engine_,
       .network = inline_,
       .text = inline_,
       .metrics = *metrics_,
+      .live = live_,
       .tenants = options_.tenants,
       .log = log_,
       .model = {.id = "rig", .aliases = {"gpt-4o", "org/rig"}, .file = "rig.gguf", .created = 7},
@@ -64,6 +68,8 @@ RoutesRig::RoutesRig(RoutesRigOptions options)
   AddHealthRoutes(*router_, *context_);
   AddQuireRoutes(*router_, *context_);
   AddPinRoutes(*router_, *context_);
+  AddLiveRoutes(*router_, *context_);
+  AddGraphRoutes(*router_, *context_);
   engine_->Start();
 }
 

@@ -46,6 +46,7 @@ class RoutesRig {
   ScratchDirectory directory_;
   RoutesRigOptions options_;
   InlineTaskQueue inline_;
+  LiveHub live_;
   ServerLog log_;
   std::unique_ptr<ServerMetrics> metrics_;
   std::unique_ptr<EngineThread> engine_;

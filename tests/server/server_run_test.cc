@@ -32,7 +32,9 @@ class ServerRunTest : public ::testing::Test {
     std::vector<std::string> pieces = {"a", "b"};
     for (int i = 0; is_slow && i < 700; ++i) pieces.push_back(fmt::format("{} ", i));
     WriteScriptModel(path, pieces, /*repeats=*/true);
-    auto engine = Engine::Create(path, {.runner = {.num_threads = 1}, .speculation = speculation});
+    auto engine = Engine::Create(
+        path,
+        {.runner = {.num_threads = 1}, .speculation = speculation, .trace = &server_->live()});
     ASSERT_TRUE(engine.ok()) << engine.error().message;
     server_->Serve(std::move(*engine), {.id = "rig", .created = 7});
   }
@@ -180,6 +182,49 @@ TEST_F(ServerRunTest, AnIdleServerDrainsAtOnce) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(server_->Drain(20s));
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST_F(ServerRunTest, ThePageIsServedAndToldWhatHappens) {
+  Serve();
+  const RawAnswer page = Ask("GET", "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.body, HasSubstr("<!DOCTYPE html>"));
+  EXPECT_THAT(page.header("Content-Security-Policy"), HasSubstr("script-src 'sha256-"));
+  RawClient again(server_->port());
+  again.Send(MakeRequest("GET", "/", "If-None-Match: " + page.header("ETag") + "\r\n"));
+  const auto unchanged = again.ReadAnswer(/*is_head=*/true);
+  ASSERT_TRUE(unchanged);
+  EXPECT_EQ(unchanged->status, 304);
+
+  RawClient listener(server_->port());
+  listener.Send(MakeRequest("GET", "/quire/events"));
+  std::string told = listener.ReadBytes(1);
+  const auto read_until = [&](const std::string& text) {
+    while (told.find(text) == std::string::npos) {
+      const std::string more = listener.ReadBytes(1);
+      if (more.empty()) break;
+      told += more;
+    }
+    EXPECT_THAT(told, HasSubstr(text));
+  };
+  read_until("event: snapshot");
+  EXPECT_EQ(Ask("POST", "/v1/completions", Body(3, false)).status, 200);
+  read_until(R"("event":"end")");
+  while (!told.ends_with("\n\n\r\n") && told.size() < 100'000) told += listener.ReadBytes(1);
+  EXPECT_TRUE(listener.IsSilentFor(300ms)) << "nothing happens, and nothing is said";
+}
+
+TEST_F(ServerRunTest, DrainEndsTheStreamsOfThePage) {
+  Serve();
+  RawClient listener(server_->port());
+  listener.Send(MakeRequest("GET", "/quire/events"));
+  ASSERT_FALSE(listener.ReadBytes(100).empty());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(server_->Drain(20s));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  const auto all = listener.ReadToEnd();
+  ASSERT_TRUE(all.has_value());
+  EXPECT_TRUE(all->ends_with("0\r\n\r\n")) << "a right end";
 }
 
 TEST_F(ServerRunTest, AServerWithoutAModelDrains) {

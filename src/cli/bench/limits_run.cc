@@ -1,7 +1,6 @@
 #include "cli/bench/limits_run.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/available_memory.h"
 #include "base/huge_buffer.h"
@@ -10,28 +9,11 @@ namespace quire {
 namespace {
 
 constexpr size_t kLargestSet = size_t{1} << 30;
-// Read at least so many bytes for one rate: some milliseconds even from the first-level cache.
-constexpr size_t kLeastRead = size_t{512} << 20;
-// Sets from here on are read in pieces that threads take as they come free, as weights are.
-constexpr size_t kPiecewise = size_t{64} << 20;
-
-double RateOf(ThreadPool& pool, std::span<const std::byte> bytes) {
-  if (bytes.size() < kPiecewise) return ReadRate(pool, bytes, kLeastRead);
-  return static_cast<double>(bytes.size()) / ReadSeconds(pool, bytes);
-}
-
-// Untouched pages are all one page of zeros.
-void Touch(ThreadPool& pool, std::span<std::byte> bytes) {
-  pool.ParallelFor(bytes.size(), size_t{2} << 20, [&](size_t begin, size_t end, int) {
-    std::memset(bytes.data() + begin, 1, end - begin);
-  });
-}
-
 MachineLimits LimitsNow(Engine& engine) {
   ThreadPool& pool = engine.runner().threads();
   const std::span<const std::byte> weights = WeightBytes(engine.model().weights());
   const ArithmeticPeaks peaks = MeasureArithmeticPeaks(pool, engine.runner().kernels().name);
-  return {.bytes_per_second = RateOf(pool, weights),
+  return {.bytes_per_second = SettledReadRate(pool, weights),
           .int8_ops_per_second = peaks.int8_ops_per_second,
           .f32_ops_per_second = peaks.f32_ops_per_second};
 }
@@ -72,13 +54,13 @@ Result<MachineReport> MeasureMachine(int num_threads, const std::string& kernels
                      room);
   }
   QUIRE_ASSIGN_OR_RETURN(HugeBuffer buffer, HugeBuffer::Allocate(largest));
-  Touch(pool, buffer.bytes().first(largest));
+  TouchPages(pool, buffer.bytes().first(largest));
   std::vector<std::vector<double>> rates(report.reads.size());
   // In turn: what drifts meets every set.
   for (int repetition = 0; repetition < repetitions; ++repetition) {
     for (size_t i = 0; i < report.reads.size(); ++i) {
       if (!go_on()) return MakeError(ErrorCode::kInterrupted, "interrupted");
-      rates[i].push_back(RateOf(pool, buffer.bytes().first(report.reads[i].bytes)));
+      rates[i].push_back(SettledReadRate(pool, buffer.bytes().first(report.reads[i].bytes)));
     }
   }
   for (size_t i = 0; i < rates.size(); ++i) {

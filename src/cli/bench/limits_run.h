@@ -2,7 +2,7 @@
 //
 // A share is of limits measured right before and after the test, in the same process and with the
 // same threads, because the bandwidth of a shared machine changes within minutes. Bytes and
-// operations are those of arithmetic (cli/bench/phase_cost.h), so that a share cannot rise by
+// operations are those of arithmetic (plan/step_cost.h), so that a share cannot rise by
 // reading more.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/bench/figures.h"
-#include "cli/bench/machine_limits.h"
-#include "cli/bench/phase_cost.h"
 #include "cli/bench/speed_test.h"
+#include "plan/machine_limits.h"
+#include "plan/step_cost.h"
 
 namespace quire {
 

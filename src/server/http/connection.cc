@@ -188,9 +188,7 @@ void Connection::AppendAnswerHead(const HttpResponse& head, AnswerFraming framin
 
 void Connection::TakeNews() {
   if (phase_ != Phase::kAnswering || reply_ == nullptr) return;
-  if (output_.size() + sending_.size() - sent_bytes_ > host_.options().max_unsent_bytes) {
-    return Close();
-  }
+  if (unsent_bytes() > host_.options().max_unsent_bytes) return Close();
   Reply::News news = reply_->Take(pieces_);
   if (news.head) AppendAnswerHead(*news.head, news.framing);
   if (output_.empty()) {
@@ -202,6 +200,7 @@ void Connection::TakeNews() {
   if (news.was_given_up) closes_after_answer_ = true;
   is_answer_complete_ = news.has_ended;
   WriteOn();
+  reply_->NoteUnsent(unsent_bytes());
   FinishAnswer();
 }
 
@@ -220,6 +219,7 @@ void Connection::OnWrite(bool is_ok, size_t count) {
   if (phase_ == Phase::kClosed) return;
   if (!is_ok) return Close();
   sent_bytes_ += count;
+  if (reply_ != nullptr) reply_->NoteUnsent(unsent_bytes());
   if (sent_bytes_ < sending_.size()) {
     is_writing_ = true;
     write_deadline_ = steady_clock::now() + host_.options().write_timeout;
@@ -277,8 +277,11 @@ void Connection::Drain() {
     case Phase::kClosing:
       deadline_ = std::min(*deadline_, steady_clock::now() + kShutdownTimeout);
       return;
-    default:
-      return;  // closes after its answer
+    default:  // closes after its answer, for which one who does not read is not waited long
+      if (is_answer_complete_ && is_writing_) {
+        write_deadline_ = std::min(write_deadline_, steady_clock::now() + kShutdownTimeout);
+      }
+      return;
   }
 }
 

@@ -95,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_reading_requests() const {
     return phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody;
   }
+  size_t unsent_bytes() const { return output_.size() + sending_.size() - sent_bytes_; }
   std::string_view unread() const {
     return {input_.data() + input_begin_, input_end_ - input_begin_};
   }

@@ -7,6 +7,7 @@
 // which the client counts as gone.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -29,6 +30,10 @@ class HttpExchange {
   // Called once, on any thread, when the client has gone before the answer's end; at once where it
   // has gone already; never after the end. Replaces an earlier callback.
   virtual void OnGone(std::function<void()> callback) = 0;
+
+  // Bytes of a stream that wait for the client: whoever would rather leave out than pile up looks
+  // here before a Write.
+  virtual size_t unsent_bytes() const { return 0; }
 };
 
 }  // namespace quire

@@ -17,6 +17,7 @@ class Reply::Exchange final : public HttpExchange {
   void Write(std::string bytes) override { reply_->Write(bytes); }
   void EndStream() override { reply_->EndStream(); }
   void OnGone(std::function<void()> callback) override { reply_->OnGone(std::move(callback)); }
+  size_t unsent_bytes() const override { return reply_->unsent_bytes(); }
 
  private:
   std::shared_ptr<Reply> reply_;
@@ -34,6 +35,7 @@ Reply::News Reply::Take(std::string& bytes) {
   bytes.clear();
   const std::scoped_lock lock(mutex_);
   bytes.swap(bytes_);
+  unsent_bytes_ += bytes.size();
   is_posted_ = false;
   News news{.head = std::exchange(head_, std::nullopt),
             .framing = framing_,
@@ -45,6 +47,16 @@ Reply::News Reply::Take(std::string& bytes) {
 bool Reply::has_ended() const {
   const std::scoped_lock lock(mutex_);
   return has_ended_;
+}
+
+void Reply::NoteUnsent(size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  unsent_bytes_ = bytes;
+}
+
+size_t Reply::unsent_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return bytes_.size() + unsent_bytes_;
 }
 
 void Reply::MarkGone() {

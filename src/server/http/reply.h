@@ -39,6 +39,8 @@ class Reply : public std::enable_shared_from_this<Reply> {
   // Once true, the client has its answer as far as OnGone is concerned.
   bool has_ended() const;
   void MarkGone();
+  // Bytes that were taken and that the client has not.
+  void NoteUnsent(size_t bytes);
 
  private:
   class Exchange;
@@ -52,6 +54,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void End(bool was_given_up, std::unique_lock<std::mutex> lock);
   void Notify(std::unique_lock<std::mutex> lock);
   void AddPiece(std::string_view bytes);
+  size_t unsent_bytes() const;
 
   const std::shared_ptr<NetworkQueue> network_;
   const std::function<void()> on_news_;
@@ -60,6 +63,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   AnswerFraming framing_;
   std::optional<HttpResponse> head_;
   std::string bytes_;
+  size_t unsent_bytes_ = 0;  // that the connection has taken
   std::function<void()> on_gone_;
   bool has_begun_ = false;
   bool has_ended_ = false;

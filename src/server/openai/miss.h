@@ -1,22 +1,14 @@
-// Why more of a prompt was not cached, told to clients and to whoever runs the server.
+// Why more of a prompt was not cached, told to clients.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "kv/prefix_miss.h"
 #include "server/openai/json_writer.h"
 #include "text/tokenizer.h"
 
 namespace quire {
-
-// Why a tier is down names servers and directories: that is for operators alone.
-enum class MissReader : uint8_t { kRequester, kOperator };
-
-// One line for people: "on disk, cheaper to compute: 3.1 ms, loading takes 12 ms". Empty where
-// nothing was missed.
-std::string MissText(const PrefixMiss& miss, MissReader reader);
 
 // As JSON, with the texts at that place; null where nothing was missed. What a requester may know.
 //   {"reason", "message", "position", "prompt_text", "cached_text" (differs),

@@ -69,6 +69,7 @@ std::optional<ApiError> CompletionJob::Prepare(std::vector<EngineRequest>& promp
            .dialect = ready.dialect};
   asked_ = body_.request;
   asked_.max_tokens = prompts.front().request.max_tokens;
+  for (EngineRequest& prompt : prompts) prompt.request.name = head_.id;
   answers_.resize(prompts.size());
   prompts_.resize(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {

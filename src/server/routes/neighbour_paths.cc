@@ -78,12 +78,9 @@ constexpr Neighbour kNeighbours[] = {
     {"/chat_tokenize", "use POST /tokenize with \"messages\""},
     {"/info", "use GET /v1/models, GET /version or GET /quire/plan"},
     {"/v2*", "this server has no /v2; use /v1"},
-    {"/docs", "there is no page for people here; GET /openapi.json describes the API"},
-    {"/redoc", "there is no page for people here; GET /openapi.json describes the API"},
-    {"/swagger*", "there is no page for people here; GET /openapi.json describes the API"},
-    {"/",
-     "this is Quire, a server with OpenAI's API and no page for people; point an OpenAI "
-     "client at the base URL /v1, and see GET /openapi.json"},
+    {"/docs", "GET /openapi.json describes the API; GET / is a page for people"},
+    {"/redoc", "GET /openapi.json describes the API; GET / is a page for people"},
+    {"/swagger*", "GET /openapi.json describes the API; GET / is a page for people"},
     {"/v1", "this is the base URL for OpenAI clients; GET /v1/models is one of its paths"},
 };
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "base/utf8.h"
 #include "plan/memory_plan.h"
 #include "server/openai/json_writer.h"
 #include "server/routes/break_even_body.h"
 #include "server/routes/completion_request.h"
+#include "server/routes/plan_answer.h"
 #include "server/routes/quire_routes.h"
 
 namespace quire {
@@ -115,6 +117,31 @@ Result<std::string> PlanBody(const ServerContext& context, const RunningPlan& ru
   return body;
 }
 
+std::variant<std::string, ApiError> AnswerQuestion(const ServerContext& context,
+                                                   const RunningPlan& running,
+                                                   const QueryFields& query) {
+  const EngineThread& engine = context.engine;
+  auto shape = ShapeOfFile(engine.model().file());
+  if (!shape.ok()) return ApiErrorOf(shape.error());
+  return PlanAnswerBody({.model = context.model.id,
+                         .shape = std::move(shape).value(),
+                         .options = {.kv_element = KvElementOf(engine.layout().type),
+                                     .context_tokens = engine.context_length(),
+                                     .num_sequences = running.max_sequences,
+                                     .prefill_chunk = running.max_batched_tokens,
+                                     .num_threads = running.num_threads}},
+                        query);
+}
+
+void RespondQuestion(ServerContext& context, RouteCall& call, const RunningPlan& running,
+                     const QueryFields& query) {
+  auto answer = AnswerQuestion(context, running, query);
+  if (const auto* error = std::get_if<ApiError>(&answer)) {
+    return RespondError(context, call, *error);
+  }
+  call.exchange->Respond({.body = std::get<std::string>(std::move(answer))});
+}
+
 void AnswerPlan(ServerContext& context, RouteCall call) {
   const bool is_taken = context.engine.Post([&context, call](Engine& engine) {
     const RunningPlan running{.num_threads = engine.runner().threads().num_threads(),
@@ -122,6 +149,8 @@ void AnswerPlan(ServerContext& context, RouteCall call) {
                               .max_batched_tokens = engine.scheduler_options().max_batched_tokens,
                               .num_blocks = engine.cache().usage().total_blocks};
     context.text.Post([&context, call, running]() mutable {
+      const QueryFields query = ParseQuery(call.request.query);
+      if (!query.empty()) return RespondQuestion(context, call, running, query);
       auto body = PlanBody(context, running);
       if (!body.ok()) return RespondError(context, call, ApiErrorOf(body.error()));
       call.exchange->Respond({.body = std::move(body).value()});

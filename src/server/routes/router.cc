@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "formats/printable.h"
 #include "sampling/seed.h"
+#include "server/http/query.h"
 #include "server/routes/neighbour_paths.h"
 
 namespace quire {
@@ -31,6 +32,7 @@ class HeaderAddingExchange : public HttpExchange {
   void Write(std::string bytes) override { inner_->Write(std::move(bytes)); }
   void EndStream() override { inner_->EndStream(); }
   void OnGone(std::function<void()> callback) override { inner_->OnGone(std::move(callback)); }
+  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
 
  private:
   HttpResponse With(HttpResponse response) const {
@@ -55,31 +57,6 @@ std::string RequestIdOf(const HttpRequest& request) {
   const auto high = RandomSeed();
   const auto low = RandomSeed();
   return fmt::format("req_{:016x}{:016x}", high.ok() ? *high : 0, low.ok() ? *low : 0);
-}
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// "a%2Fb" as "a/b"; a percent sign that begins no byte stays.
-std::string PercentDecoded(std::string_view text) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool may_begin = text[i] == '%' && i + 2 < text.size();
-    const int high = may_begin ? HexValue(text[i + 1]) : -1;
-    const int low = may_begin ? HexValue(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      decoded += text[i];
-    } else {
-      decoded += static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-  }
-  return decoded;
 }
 
 // What stands at the route's '*'; empty for one without. Nothing where the path is another's.

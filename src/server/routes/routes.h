@@ -19,6 +19,10 @@ void AddTokenRoutes(Router& router, ServerContext& context);
 void AddHealthRoutes(Router& router, ServerContext& context);
 // /quire/cache, /quire/plan, /quire/explain, /openapi.json
 void AddQuireRoutes(Router& router, ServerContext& context);
+// /, /quire/events, /quire/blocks, /quire/tree
+void AddLiveRoutes(Router& router, ServerContext& context);
+// /quire/model, /quire/growth, /quire/roofline
+void AddGraphRoutes(Router& router, ServerContext& context);
 // /quire/pins
 void AddPinRoutes(Router& router, ServerContext& context);
 

@@ -223,6 +223,25 @@ TEST_F(HttpStream, AReaderTooSlowForItsStreamIsGone) {
   EXPECT_TRUE(WaitForConnections(0));
 }
 
+TEST_F(HttpStream, TellsAWriterHowMuchWaitsForItsReader) {
+  StartServer({.max_unsent_bytes = 64 << 20});
+  RawClient client(port(), "127.0.0.1", 4096);
+  client.Send(MakeRequest("GET", "/x"));
+  const Call call = NextCall();
+  EXPECT_EQ(call.exchange->unsent_bytes(), 0u);
+  // Some megabytes may lie in the sockets, and one write of what is left under way.
+  constexpr size_t kBytes = size_t{16} << 20;
+  call.exchange->BeginStream({.body = std::string(kBytes, 'x')});
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_GT(call.exchange->unsent_bytes(), kBytes / 4);
+  std::thread reader([&] { client.ReadBytes(kBytes); });
+  for (int i = 0; i < 4000 && call.exchange->unsent_bytes() > 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_EQ(call.exchange->unsent_bytes(), 0u);
+  reader.join();
+}
+
 TEST_F(HttpStream, AReaderThatTakesNothingTimesOut) {
   StartServer({.max_unsent_bytes = 64 << 20, .write_timeout = milliseconds(100)});
   RawClient client(port(), "127.0.0.1", 4096);

@@ -45,6 +45,12 @@ class FakeClient {
     if (callback) callback();
   }
 
+  // What the client is slow to read, as the exchange tells it.
+  void SetUnsent(size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    unsent_bytes_ = bytes;
+  }
+
   bool has_begun() const { return Read(has_begun_); }
   bool has_ended() const { return Read(has_ended_); }
   bool is_stream() const { return Read(is_stream_); }
@@ -80,6 +86,7 @@ class FakeClient {
   bool is_stream_ = false;
   bool is_gone_ = false;
   bool was_given_up_ = false;
+  size_t unsent_bytes_ = 0;
 };
 
 class FakeExchange : public HttpExchange {
@@ -134,6 +141,8 @@ class FakeExchange : public HttpExchange {
     });
     if (is_gone && callback) callback();
   }
+
+  size_t unsent_bytes() const override { return client_->Read(client_->unsent_bytes_); }
 
  private:
   // The client's callback, to be destroyed outside the lock where the answer has ended: it may hold

@@ -68,29 +68,35 @@ ServingRig::ServingRig(const std::filesystem::path& model, RigOptions options)
     : tenants_(std::move(options.tenants)),
       log_(std::make_unique<ServerLog>(options.log)),
       metrics_({.model_name = "rig", .context_length = 512}) {
+  options.engine.trace = &live_;
   auto engine = MakeEngine(model, options.engine);
   engine->SetStepObserver([this](const StepReport&) { steps_.Pass(); });
   options.limits.body.vocab_size = engine->vocab_size();
   engine_ = std::make_unique<EngineThread>(std::move(engine));
   network_ = std::make_unique<GatedQueue>(network_gate_);
   text_ = std::make_unique<TextPool>(2);
+  const auto post_after = [this](std::chrono::milliseconds, std::function<void()> task) {
+    const std::scoped_lock lock(mutex_);
+    timers_.push_back(std::move(task));
+  };
+  live_.Open({.text = text_.get(), .post_after = post_after});
   context_ = std::make_unique<ServerContext>(
       ServerContext{.engine = *engine_,
                     .network = *network_,
                     .text = *text_,
                     .metrics = metrics_,
+                    .live = live_,
                     .tenants = tenants_,
                     .log = *log_,
                     .model = {.id = "rig", .aliases = {"other-name"}, .created = 7},
                     .limits = options.limits,
-                    .post_after = [this](std::chrono::milliseconds, std::function<void()> task) {
-                      const std::scoped_lock lock(mutex_);
-                      timers_.push_back(std::move(task));
-                    }});
+                    .post_after = post_after});
   router_ = std::make_unique<Router>(*context_, RouterOptions{});
   AddCompletionRoutes(*router_, *context_);
   AddRenderRoutes(*router_, *context_);
   AddEmbeddingRoutes(*router_, *context_);
+  AddLiveRoutes(*router_, *context_);
+  AddGraphRoutes(*router_, *context_);
   engine_->Start();
 }
 

@@ -75,6 +75,7 @@ class ServingRig {
   size_t num_timers() const;
 
   EngineThread& engine() { return *engine_; }
+  LiveHub& live() { return live_; }
   ServerContext& context() { return *context_; }
   // Runs on the engine's thread, and waits for it.
   void OnEngine(const EngineThread::Task& task);
@@ -92,6 +93,7 @@ class ServingRig {
   Tenants tenants_;
   std::unique_ptr<ServerLog> log_;
   ServerMetrics metrics_;
+  LiveHub live_;
   std::unique_ptr<EngineThread> engine_;
   std::unique_ptr<TaskQueue> network_;
   std::unique_ptr<TextPool> text_;

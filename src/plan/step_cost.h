@@ -6,12 +6,14 @@
 // query at position p reads min(p + 1, window) keys and values of each layer.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "models/config.h"
+#include "models/operator_times.h"
 #include "models/weights.h"
 #include "tensor/kv_type.h"
 
@@ -30,8 +32,37 @@ struct StepCost {
   StepCost& operator+=(const StepCost& other);
 };
 
+// By DecoderOperator. Norms and the embedding multiply nothing worth counting and read no matrix.
+using OperatorCosts = std::array<StepCost, kNumDecoderOperators>;
+
+// What a step computes of one sequence: num_tokens positions, and the logits of some of them.
+struct SequenceRows {
+  int first_position = 0;
+  int num_tokens = 0;
+  int num_logits_rows = 0;
+};
+
+// One layer's attention for one sequence.
+struct AttentionCost {
+  double score_ops = 0;
+  double value_ops = 0;
+  double keys_attended = 0;  // by a head, summed over its queries
+  double key_bytes_read = 0;
+  double value_bytes_read = 0;
+  double bytes_written = 0;
+};
+AttentionCost AttentionCostOf(const LayerConfig& layer, KvType kv_type, const SequenceRows& rows);
+
+// A step of several sequences reads the weights once and each sequence's keys once.
+OperatorCosts CostByOperator(const ModelConfig& config, const Weights& weights, KvType kv_type,
+                             std::span<const SequenceRows> sequences);
+
 // A step that computes positions first_position.. of one sequence, num_tokens of them, and the
 // logits of `num_logits_rows`. Rows of one step read a sequence's keys once.
+OperatorCosts CostByOperator(const ModelConfig& config, const Weights& weights, KvType kv_type,
+                             int first_position, int num_tokens, int num_logits_rows);
+
+// All operators of that step together.
 StepCost CostOfStep(const ModelConfig& config, const Weights& weights, KvType kv_type,
                     int first_position, int num_tokens, int num_logits_rows);
 

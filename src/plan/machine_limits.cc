@@ -1,17 +1,33 @@
-#include "cli/bench/machine_limits.h"
+#include "plan/machine_limits.h"
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 namespace quire {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Read at least so many bytes for one rate: some milliseconds even from the first-level cache.
+constexpr size_t kLeastRead = size_t{512} << 20;
+// Sets from here on are read in pieces that threads take as they come free, as weights are.
+constexpr size_t kPiecewise = size_t{64} << 20;
+
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What every x86-64 has.
+void ReadOnceNarrow(const std::byte* bytes, size_t size) {
+  __m128i sums[4] = {};
+  const auto* vectors = reinterpret_cast<const __m128i*>(bytes);
+  for (size_t i = 0; i + 4 <= size / sizeof(__m128i); i += 4) {
+    for (int j = 0; j < 4; ++j) sums[j] = _mm_xor_si128(sums[j], _mm_loadu_si128(vectors + i + j));
+  }
+  for (__m128i& sum : sums) asm volatile("" : "+x"(sum));
 }
 
 __attribute__((target("avx2"))) void ReadOnce(const std::byte* bytes, size_t size) {
@@ -38,7 +54,10 @@ __attribute__((target("avx512f"))) void ReadOnceWide(const std::byte* bytes, siz
 constexpr size_t kReadStep = 4 * sizeof(__m512i);
 
 using ReadFunction = void (*)(const std::byte* bytes, size_t size);
-ReadFunction FastestRead() { return __builtin_cpu_supports("avx512f") ? ReadOnceWide : ReadOnce; }
+ReadFunction FastestRead() {
+  if (__builtin_cpu_supports("avx512f")) return ReadOnceWide;
+  return __builtin_cpu_supports("avx2") ? ReadOnce : ReadOnceNarrow;
+}
 
 // Ten independent chains hide the latency of the instruction; each repetition runs `repeats`
 // rounds.
@@ -77,6 +96,26 @@ __attribute__((target("avx2,fma"))) void FmaNarrow() {
 }
 #undef QUIRE_ROUNDS
 
+// Instructions of two operands, ten chains again: those that processors without AVX2 have.
+#define QUIRE_ROUNDS(one, other)                                                                   \
+  for (long i = 0; i < kRounds; ++i) {                                                             \
+    asm volatile(one " %%xmm0, %%xmm1\n" other " %%xmm0, %%xmm2\n" one " %%xmm0, %%xmm3\n" other   \
+                     " %%xmm0, %%xmm4\n" one " %%xmm0, %%xmm5\n" other " %%xmm0, %%xmm6\n" one     \
+                     " %%xmm0, %%xmm7\n" other " %%xmm0, %%xmm8\n" one " %%xmm0, %%xmm9\n" other   \
+                     " %%xmm0, %%xmm10\n" ::                                                       \
+                         : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
+                           "xmm10");                                                               \
+  }
+void DotOfWords() {
+  asm volatile("pxor %%xmm0, %%xmm0" ::: "xmm0");
+  QUIRE_ROUNDS("pmaddwd", "pmaddwd");
+}
+void MultiplyAndAdd() {
+  asm volatile("pxor %%xmm0, %%xmm0" ::: "xmm0");
+  QUIRE_ROUNDS("mulps", "addps");
+}
+#undef QUIRE_ROUNDS
+
 struct Rounds {
   void (*run)();
   double ops_per_instruction;
@@ -84,11 +123,13 @@ struct Rounds {
 
 Rounds Int8Rounds(std::string_view kernels) {
   const bool wide = kernels != "avx2" && __builtin_cpu_supports("avx512vnni");
+  if (!__builtin_cpu_supports("avx2")) return {DotOfWords, 16};
   return wide ? Rounds{DotVnni, 128} : Rounds{DotPairs, 64};
 }
 
 Rounds F32Rounds(std::string_view kernels) {
   const bool wide = kernels != "avx2" && __builtin_cpu_supports("avx512f");
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return {MultiplyAndAdd, 4};
   return wide ? Rounds{FmaWide, 32} : Rounds{FmaNarrow, 16};
 }
 
@@ -120,17 +161,26 @@ double ReadSeconds(ThreadPool& pool, std::span<const std::byte> bytes) {
   return SecondsSince(start);
 }
 
-double ReadRate(ThreadPool& pool, std::span<const std::byte> bytes, size_t least_bytes) {
+double SettledReadRate(ThreadPool& pool, std::span<const std::byte> bytes) {
+  if (bytes.size() >= kPiecewise) {
+    return static_cast<double>(bytes.size()) / ReadSeconds(pool, bytes);
+  }
   const size_t num_threads = static_cast<size_t>(pool.num_threads());
   const size_t part = bytes.size() / num_threads / kReadStep * kReadStep;
   if (part == 0) return 0;
-  const size_t passes = (least_bytes + part * num_threads - 1) / (part * num_threads);
+  const size_t passes = (kLeastRead + part * num_threads - 1) / (part * num_threads);
   const ReadFunction read = FastestRead();
   const auto start = Clock::now();
   pool.Run([&](int thread_idx) {
     for (size_t pass = 0; pass < passes; ++pass) read(bytes.data() + thread_idx * part, part);
   });
   return static_cast<double>(passes * part * num_threads) / SecondsSince(start);
+}
+
+void TouchPages(ThreadPool& pool, std::span<std::byte> bytes) {
+  pool.ParallelFor(bytes.size(), size_t{2} << 20, [&](size_t begin, size_t end, int) {
+    std::memset(bytes.data() + begin, 1, end - begin);
+  });
 }
 
 ArithmeticPeaks MeasureArithmeticPeaks(std::string_view kernels) {

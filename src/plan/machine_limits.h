@@ -13,9 +13,14 @@ namespace quire {
 // it is compared with: the bandwidth of a shared machine changes within minutes.
 double ReadSeconds(ThreadPool& pool, std::span<const std::byte> bytes);
 
-// Bytes a second at which all threads read the bytes, each its own part, again and again until
-// `least_bytes` have been read: the bandwidth of whatever holds that many bytes.
-double ReadRate(ThreadPool& pool, std::span<const std::byte> bytes, size_t least_bytes);
+// Bytes a second at which all threads read a set: small ones again and again, each thread its own
+// part, for some milliseconds: the bandwidth of whatever holds that many bytes; those of tens of
+// megabytes once, in pieces that threads take as they come free, as weights are. 0 for a set
+// too small to part.
+double SettledReadRate(ThreadPool& pool, std::span<const std::byte> bytes);
+
+// Writes the bytes: pages that nobody has written are all one page of zeros.
+void TouchPages(ThreadPool& pool, std::span<std::byte> bytes);
 
 // Best rates. An int8 operation counts a multiplication and an addition as two operations and
 // uses the widest byte products the processor has (VNNI, else pairs of 16 bits); F32 likewise.

@@ -1,0 +1,15 @@
+// The page with data in it, as a file (server/page/page.h).
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace quire {
+
+// json: a JSON text, with the "view" that the page is to open on. kIo, naming the file, where it
+// cannot be written.
+Status WriteHtmlFile(const std::filesystem::path& path, std::string_view json);
+
+}  // namespace quire

@@ -1,0 +1,277 @@
+#include "cli/plan_floors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstring>
+#include <iterator>
+
+#include "base/available_memory.h"
+#include "base/huge_buffer.h"
+#include "cli/bench/load.h"
+#include "formats/gguf.h"
+#include "models/weight_plan.h"
+#include "plan/byte_size.h"
+#include "plan/machine_limits.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+constexpr int kDepths[] = {0, 2048, 8192};
+
+// What a depth needs beside itself: one token of prompt, and those that are decoded.
+constexpr int kRoomBesideDepth = kFloorDecodeTokens + 2;
+
+int PromptTokens(int context_tokens, int depth) {
+  return std::clamp(context_tokens - depth - 1, 1, kFloorPromptTokens);
+}
+
+void Raise(double& best, double met) { best = std::max(best, met); }
+
+// The ceilings met so far.
+void MeetLimits(ThreadPool& pool, std::string_view kernels, std::span<const std::byte> bytes,
+                MachineLimits& limits) {
+  Raise(limits.bytes_per_second, static_cast<double>(bytes.size()) / ReadSeconds(pool, bytes));
+  const ArithmeticPeaks peaks = MeasureArithmeticPeaks(pool, kernels);
+  Raise(limits.int8_ops_per_second, peaks.int8_ops_per_second);
+  Raise(limits.f32_ops_per_second, peaks.f32_ops_per_second);
+}
+
+FloorRow FloorsAt(const FloorModel& model, const MachineLimits& limits, int depth,
+                  int prompt_tokens) {
+  return {.depth = depth,
+          .prompt_tokens = prompt_tokens,
+          .ttft = TtftFloor(model, limits, depth, prompt_tokens),
+          .tpot = TpotFloor(model, limits, depth, kFloorDecodeTokens),
+          .batch = ComputeBoundBatchOf(model, limits, depth)};
+}
+
+// One request, alone, to its end.
+Result<RequestResult> RunOne(Engine& engine, std::vector<int32_t> prompt, int max_tokens,
+                             const std::function<bool()>& go_on) {
+  RequestResult result;
+  bool has_ended = false;
+  const RequestHooks hooks{.on_piece = {}, .on_finish = [&](RequestResult ended) {
+                             result = std::move(ended);
+                             has_ended = true;
+                           }};
+  QUIRE_ASSIGN_OR_RETURN(const RequestId id, engine.Submit({.prompt = std::move(prompt),
+                                                            .sampling = {.temperature = 0},
+                                                            .max_tokens = max_tokens,
+                                                            .ignore_end_of_text = true},
+                                                           hooks));
+  bool is_interrupted = false;
+  while (!has_ended && engine.Step()) {
+    if (is_interrupted || go_on()) continue;
+    is_interrupted = true;
+    engine.Abort(id);
+  }
+  if (is_interrupted) return MakeError(ErrorCode::kInterrupted, "interrupted");
+  QUIRE_RETURN_IF_ERROR(result.status);
+  return result;
+}
+
+std::vector<int32_t> PromptOf(std::span<const int32_t> tokens, int depth,
+                              std::span<const int32_t> tail) {
+  std::vector<int32_t> prompt(tokens.begin(), tokens.begin() + depth);
+  prompt.insert(prompt.end(), tail.begin(), tail.end());
+  return prompt;
+}
+
+void Lower(double& shortest, double ms) { shortest = shortest == 0 ? ms : std::min(shortest, ms); }
+
+// The shortest times at the row's depth, whose entries the cache has from the second run on.
+Status MeasureRow(Engine& engine, std::span<const int32_t> tokens,
+                  std::span<const int32_t> vocabulary, const std::function<bool()>& go_on,
+                  MachineLimits& limits, FloorRow& row) {
+  ThreadPool& pool = engine.runner().threads();
+  const auto meet = [&] {
+    MeetLimits(pool, engine.runner().kernels().name, WeightBytes(engine.model().weights()), limits);
+  };
+  if (row.depth > 0) {
+    const auto warm = RunOne(engine, PromptOf(tokens, row.depth, {}), 1, go_on);
+    if (!warm.ok()) return warm.error();
+  }
+  for (int i = 0; i < kFloorRepetitions; ++i) {
+    meet();
+    // Tails that no run had before: what lies behind the depth is computed.
+    const uint32_t stream = 1u << 20 | static_cast<uint32_t>(row.depth + i);
+    const std::vector<int32_t> tail = RandomTokens(1, stream, row.prompt_tokens, vocabulary);
+    QUIRE_ASSIGN_OR_RETURN(const RequestResult prefill,
+                           RunOne(engine, PromptOf(tokens, row.depth, tail), 1, go_on));
+    Lower(row.ttft_ms, prefill.first_token_ms);
+    QUIRE_ASSIGN_OR_RETURN(const RequestResult decode,
+                           RunOne(engine, PromptOf(tokens, row.depth, std::span(tail).first(1)),
+                                  kFloorDecodeTokens + 1, go_on));
+    Lower(row.tpot_ms, decode.decode_ms / kFloorDecodeTokens);
+  }
+  meet();
+  return {};
+}
+
+}  // namespace
+
+bool FloorReport::holds() const {
+  return std::ranges::none_of(rows, [](const FloorRow& row) {
+    return row.is_measured() && (row.ttft.ms > row.ttft_ms || row.tpot.ms > row.tpot_ms);
+  });
+}
+
+std::vector<int> FloorDepths(int context_tokens) {
+  std::vector<int> depths;
+  for (const int depth : kDepths) {
+    if (depth + kRoomBesideDepth <= context_tokens) depths.push_back(depth);
+  }
+  return depths;
+}
+
+Result<FloorReport> PredictFloors(const FloorQuestion& question,
+                                  const std::function<bool()>& go_on) {
+  QUIRE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(question.path));
+  QUIRE_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(file));
+  QUIRE_ASSIGN_OR_RETURN(const WeightPlan plan, PlanWeights(file, config));
+  // Address space that nobody touches: the shapes of packed weights, without their bytes.
+  QUIRE_ASSIGN_OR_RETURN(const HugeBuffer space, HugeBuffer::Allocate(plan.packed_bytes));
+  const Weights weights = BindWeights(plan, config.num_layers(), space.data());
+  const KernelSet* kernels = nullptr;
+  QUIRE_ASSIGN_OR_RETURN(kernels, SelectKernels(""));
+
+  ThreadPool pool(question.num_threads);
+  FloorReport report{.num_threads = pool.num_threads(), .kernels = std::string(kernels->name)};
+  const uint64_t free_bytes = AvailableMemory();
+  const size_t size =
+      free_bytes == 0 ? plan.packed_bytes : std::min<uint64_t>(plan.packed_bytes, free_bytes / 2);
+  QUIRE_ASSIGN_OR_RETURN(const HugeBuffer memory, HugeBuffer::Allocate(size));
+  // Untouched pages are all one page of zeros.
+  pool.ParallelFor(size, size_t{2} << 20, [&](size_t begin, size_t end, int) {
+    std::memset(memory.data() + begin, 1, end - begin);
+  });
+  for (int i = 0; i < kFloorRepetitions; ++i) {
+    if (!go_on()) return MakeError(ErrorCode::kInterrupted, "interrupted");
+    MeetLimits(pool, report.kernels, memory.bytes(), report.limits);
+  }
+  const FloorModel model{.config = &config,
+                         .weights = &weights,
+                         .kv_type = question.kv_type,
+                         .prefill_chunk = question.prefill_chunk};
+  for (const int depth : FloorDepths(question.context_tokens)) {
+    report.rows.push_back(
+        FloorsAt(model, report.limits, depth, PromptTokens(question.context_tokens, depth)));
+  }
+  return report;
+}
+
+Result<FloorReport> MeasureFloors(Engine& engine, std::span<const int32_t> tokens,
+                                  const std::function<bool()>& go_on,
+                                  const std::function<void(std::string_view)>& show) {
+  const std::vector<int32_t> vocabulary = PlainTokens(engine.model().tokenizer());
+  if (vocabulary.empty()) {
+    return MakeError(ErrorCode::kUnsupported, "the model's vocabulary holds no ordinary tokens");
+  }
+  FloorReport report{.num_threads = engine.runner().threads().num_threads(),
+                     .kernels = std::string(engine.runner().kernels().name)};
+  const int context = std::min(engine.context_length(), static_cast<int>(tokens.size()));
+  for (const int depth : FloorDepths(context)) {
+    show(fmt::format("measuring TTFT and TPOT at a depth of {} tokens", depth));
+    FloorRow row{.depth = depth, .prompt_tokens = PromptTokens(context, depth)};
+    QUIRE_RETURN_IF_ERROR(MeasureRow(engine, tokens, vocabulary, go_on, report.limits, row));
+    report.rows.push_back(row);
+  }
+  const FloorModel model{.config = &engine.model().config(),
+                         .weights = &engine.model().weights(),
+                         .kv_type = engine.cache().layout().type,
+                         .prefill_chunk = engine.scheduler_options().max_batched_tokens};
+  for (FloorRow& row : report.rows) {
+    const FloorRow floors = FloorsAt(model, report.limits, row.depth, row.prompt_tokens);
+    row.ttft = floors.ttft;
+    row.tpot = floors.tpot;
+    row.batch = floors.batch;
+  }
+  return report;
+}
+
+namespace {
+
+std::string MeasuredText(double floor_ms, double measured_ms) {
+  if (measured_ms == 0) return "";
+  return fmt::format("{:>10.2f} ms measured, the floor is {:.0f} % of it{}", measured_ms,
+                     100 * floor_ms / measured_ms,
+                     floor_ms > measured_ms ? ": ABOVE WHAT WAS MEASURED" : "");
+}
+
+std::string BatchText(const ComputeBoundBatch& batch) {
+  if (batch.counted == 0) return "at no number of sequences";
+  return fmt::format("from {} sequence{} on ({:.1f} by the formula)", batch.counted,
+                     batch.counted == 1 ? "" : "s", batch.formula);
+}
+
+json::object FloorJson(const TimeFloor& floor, double measured_ms) {
+  json::object object{{"floor_ms", floor.ms},
+                      {"memory_ms", floor.memory_ms},
+                      {"compute_ms", floor.compute_ms},
+                      {"bound_by", std::string(floor.bound_by())}};
+  if (measured_ms > 0) {
+    object["measured_ms"] = measured_ms;
+    object["share"] = floor.ms / measured_ms;
+  }
+  return object;
+}
+
+}  // namespace
+
+std::string FloorsAsText(const FloorReport& report) {
+  const MachineLimits& limits = report.limits;
+  const Ridge ridge = RidgeOf(limits);
+  std::string out = "\ntimes that this machine allows at best\n";
+  const auto end = std::back_inserter(out);
+  fmt::format_to(
+      end,
+      "  measured: {} threads read {:.1f} GB/s and compute {:.0f} G int8 and {:.0f} G f32 "
+      "operations a second ({})\n",
+      report.num_threads, limits.bytes_per_second * 1e-9, limits.int8_ops_per_second * 1e-9,
+      limits.f32_ops_per_second * 1e-9, report.kernels);
+  fmt::format_to(end,
+                 "  ridge: {:.1f} int8 or {:.1f} f32 operations a byte; with more, arithmetic "
+                 "decides, with fewer, memory\n",
+                 ridge.int8_ops_per_byte, ridge.f32_ops_per_byte);
+  for (const FloorRow& row : report.rows) {
+    fmt::format_to(end, "  depth {}\n", GroupDigits(static_cast<uint64_t>(row.depth)));
+    fmt::format_to(end, "    TTFT of {:>3} prompt tokens {:>10.2f} ms at least ({}){}\n",
+                   row.prompt_tokens, row.ttft.ms, row.ttft.bound_by(),
+                   MeasuredText(row.ttft.ms, row.ttft_ms));
+    fmt::format_to(end, "    TPOT of one sequence      {:>10.2f} ms at least ({}){}\n", row.tpot.ms,
+                   row.tpot.bound_by(), MeasuredText(row.tpot.ms, row.tpot_ms));
+    fmt::format_to(end, "    decode is bound by arithmetic {}\n", BatchText(row.batch));
+  }
+  return out;
+}
+
+std::string FloorsAsJson(const FloorReport& report) {
+  const MachineLimits& limits = report.limits;
+  const Ridge ridge = RidgeOf(limits);
+  json::array rows;
+  for (const FloorRow& row : report.rows) {
+    rows.push_back(json::object{
+        {"depth", row.depth},
+        {"prompt_tokens", row.prompt_tokens},
+        {"ttft", FloorJson(row.ttft, row.ttft_ms)},
+        {"tpot", FloorJson(row.tpot, row.tpot_ms)},
+        {"compute_bound_batch",
+         {{"formula", row.batch.formula > 0 ? json::value(row.batch.formula) : json::value()},
+          {"counted", row.batch.counted > 0 ? json::value(row.batch.counted) : json::value()}}}});
+  }
+  return json::serialize(json::object{{"threads", report.num_threads},
+                                      {"kernels", report.kernels},
+                                      {"bytes_per_second", limits.bytes_per_second},
+                                      {"int8_ops_per_second", limits.int8_ops_per_second},
+                                      {"f32_ops_per_second", limits.f32_ops_per_second},
+                                      {"ridge_int8_ops_per_byte", ridge.int8_ops_per_byte},
+                                      {"ridge_f32_ops_per_byte", ridge.f32_ops_per_byte},
+                                      {"depths", std::move(rows)},
+                                      {"holds", report.holds()}});
+}
+
+}  // namespace quire

@@ -1,0 +1,95 @@
+// What a thousand requests take of the engine's thread for a page that nobody, or somebody, looks
+// at.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "engine/engine.h"
+#include "server/live/live_hub.h"
+#include "server/support/fake_exchange.h"
+#include "support/sanitizers.h"
+#include "support/scratch_directory.h"
+#include "support/tiny_llama.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int kRequests = 1000;
+
+double ThreadMs() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+// Keeps everything.
+class Recorder : public TraceSink {
+ public:
+  TraceDetail detail() const override { return {}; }
+  void Add(const TraceEvent& event) override { events.push_back(event); }
+
+  std::vector<TraceEvent> events{};
+};
+
+// A thousand requests of a small model, eight at a time; what they take of the thread.
+double RunRequests(const std::filesystem::path& model, TraceSink& sink) {
+  auto engine = Engine::Create(
+      model, {.runner = {.num_threads = 1}, .scheduler = {.max_sequences = 8}, .trace = &sink});
+  QUIRE_CHECK(engine.ok(), "{}", engine.error().message);
+  for (int i = 0; i < kRequests; ++i) {
+    Request request{.prompt = {1 + i % 50, 2 + i / 50, 3, 4}, .max_tokens = 8};
+    request.sampling.temperature = 0;
+    request.ignore_end_of_text = true;
+    QUIRE_CHECK((*engine)->Submit(std::move(request)).ok());
+  }
+  const double start = ThreadMs();
+  (*engine)->RunUntilIdle();
+  return ThreadMs() - start;
+}
+
+// The least of several, as others run on the same processor.
+double NotingMs(const std::vector<TraceEvent>& events, bool has_listener) {
+  double least = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    InlineTaskQueue text;
+    std::function<void()> flush;
+    LiveHub hub;
+    hub.Open({.text = &text,
+              .post_after = [&](auto, std::function<void()> task) { flush = std::move(task); }});
+    auto [exchange, client] = MakeFakeExchange();
+    if (has_listener) hub.Join(exchange, {.blocks = true}, {});
+    const double start = ThreadMs();
+    for (const TraceEvent& event : events) hub.Add(event);
+    least = std::min(least, ThreadMs() - start);
+    client->Go();
+  }
+  return least;
+}
+
+TEST(LiveCost, NotingAThousandRequestsTakesLessThanAHundredthOfTheirSteps) {
+  if (kHasSanitizer) GTEST_SKIP() << "times mean nothing under a sanitizer";
+  const ScratchDirectory directory;
+  const auto path = directory.path() / "tiny.gguf";
+  ASSERT_TRUE(TinyLlama({.layers = {2, {.num_heads = 8, .num_kv_heads = 4, .ffn_dim = 1024}},
+                         .d_model = 256,
+                         .key_dim = 32,
+                         .value_dim = 32})
+                  .Write(path));
+  Recorder recorder;
+  const double run_ms = RunRequests(path, recorder);
+  const auto num_ends = std::ranges::count_if(recorder.events, [](const TraceEvent& event) {
+    return std::holds_alternative<EndEvent>(event);
+  });
+  ASSERT_EQ(num_ends, kRequests);
+  const double unseen_ms = NotingMs(recorder.events, false);
+  const double seen_ms = NotingMs(recorder.events, true);
+  fmt::print("{} events of {:.0f} ms: {:.2f} ms unseen, {:.2f} ms with a listener\n",
+             recorder.events.size(), run_ms, unseen_ms, seen_ms);
+  EXPECT_LT(unseen_ms, run_ms / 100);
+  EXPECT_LT(seen_ms, run_ms / 100);
+}
+
+}  // namespace
+}  // namespace quire::testing
