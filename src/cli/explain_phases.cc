@@ -12,6 +12,7 @@
 #include "cli/explain.h"
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
+#include "engine/generation.h"
 #include "plan/machine_limits.h"
 #include "plan/step_cost.h"
 
@@ -46,21 +47,13 @@ struct PhaseTable {
 // Runs one request to its end; the observer adds its steps to the phases.
 Status RunRequest(Engine& engine, std::vector<int32_t> prompt, int num_generated,
                   PhaseTable& table) {
-  RequestResult result;
-  bool has_ended = false;
-  const RequestHooks hooks{.on_piece = {}, .on_finish = [&](RequestResult ended) {
-                             result = std::move(ended);
-                             has_ended = true;
-                           }};
-  QUIRE_ASSIGN_OR_RETURN(const RequestId id, engine.Submit({.prompt = std::move(prompt),
-                                                            .sampling = {.temperature = 0},
-                                                            .max_tokens = num_generated,
-                                                            .ignore_end_of_text = true},
-                                                           hooks));
-  while (!has_ended && engine.Step()) {
-    if (Interrupted()) engine.Abort(id);
-  }
-  QUIRE_RETURN_IF_ERROR(result.status);
+  QUIRE_ASSIGN_OR_RETURN(const RequestResult result,
+                         Generate(engine,
+                                  {.prompt = std::move(prompt),
+                                   .sampling = {.temperature = 0},
+                                   .max_tokens = num_generated,
+                                   .ignore_end_of_text = true},
+                                  {.on_text = {}, .interrupted = Interrupted}));
   if (result.choices.empty() || result.choices.front().finish_reason == FinishReason::kAborted) {
     return MakeError(ErrorCode::kInterrupted, "interrupted");
   }

@@ -10,6 +10,7 @@
 #include "base/available_memory.h"
 #include "base/huge_buffer.h"
 #include "cli/bench/load.h"
+#include "engine/generation.h"
 #include "formats/gguf.h"
 #include "models/weight_plan.h"
 #include "plan/byte_size.h"
@@ -52,25 +53,16 @@ FloorRow FloorsAt(const FloorModel& model, const MachineLimits& limits, int dept
 // One request, alone, to its end.
 Result<RequestResult> RunOne(Engine& engine, std::vector<int32_t> prompt, int max_tokens,
                              const std::function<bool()>& go_on) {
-  RequestResult result;
-  bool has_ended = false;
-  const RequestHooks hooks{.on_piece = {}, .on_finish = [&](RequestResult ended) {
-                             result = std::move(ended);
-                             has_ended = true;
-                           }};
-  QUIRE_ASSIGN_OR_RETURN(const RequestId id, engine.Submit({.prompt = std::move(prompt),
-                                                            .sampling = {.temperature = 0},
-                                                            .max_tokens = max_tokens,
-                                                            .ignore_end_of_text = true},
-                                                           hooks));
-  bool is_interrupted = false;
-  while (!has_ended && engine.Step()) {
-    if (is_interrupted || go_on()) continue;
-    is_interrupted = true;
-    engine.Abort(id);
+  QUIRE_ASSIGN_OR_RETURN(RequestResult result,
+                         Generate(engine,
+                                  {.prompt = std::move(prompt),
+                                   .sampling = {.temperature = 0},
+                                   .max_tokens = max_tokens,
+                                   .ignore_end_of_text = true},
+                                  {.on_text = {}, .interrupted = [&go_on] { return !go_on(); }}));
+  if (result.choices.empty() || result.choices.front().finish_reason == FinishReason::kAborted) {
+    return MakeError(ErrorCode::kInterrupted, "interrupted");
   }
-  if (is_interrupted) return MakeError(ErrorCode::kInterrupted, "interrupted");
-  QUIRE_RETURN_IF_ERROR(result.status);
   return result;
 }
 

@@ -9,7 +9,6 @@
 #include "engine/engine.h"
 #include "server/live/live_hub.h"
 #include "server/support/fake_exchange.h"
-#include "support/sanitizers.h"
 #include "support/scratch_directory.h"
 #include "support/tiny_llama.h"
 
@@ -75,7 +74,6 @@ Noting NoteAll(const std::vector<TraceEvent>& events, bool has_listener) {
 
 // The times are printed, to be read beside a hundredth of the run's: they decide nothing.
 TEST(LiveCost, AThousandRequestsThatNobodyLooksAtAskForNoTimer) {
-  if (kHasSanitizer) GTEST_SKIP() << "times mean nothing under a sanitizer";
   const ScratchDirectory directory;
   const auto path = directory.path() / "tiny.gguf";
   ASSERT_TRUE(TinyLlama({.layers = {2, {.num_heads = 8, .num_kv_heads = 4, .ffn_dim = 1024}},
