@@ -57,6 +57,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "build" / "peers"
 
 
+def absolute(path):
+    """Engines run elsewhere. Links stay: a virtual environment's Python is one."""
+    return pathlib.Path(path).absolute()
+
+
 def parse_arguments(words):
     parser = argparse.ArgumentParser(prog="bench/compare", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,15 +71,15 @@ def parse_arguments(words):
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--kernels", default="", choices=["", "avx2", "avx512"],
                         help="Quire's kernel set; avx2 also chooses the llama.cpp built for AVX2")
-    parser.add_argument("--quire", type=pathlib.Path, default=ROOT / "build/release/quire")
-    parser.add_argument("--llama", type=pathlib.Path,
+    parser.add_argument("--quire", type=absolute, default=ROOT / "build/release/quire")
+    parser.add_argument("--llama", type=absolute,
                         help="folder of llama.cpp's programs (default: where `make peers` puts it)")
     parser.add_argument("--no-llama", action="store_true", help="leave llama.cpp out")
-    parser.add_argument("--ik", type=pathlib.Path, help="folder of ik_llama.cpp's programs")
-    parser.add_argument("--openvino", type=pathlib.Path,
+    parser.add_argument("--ik", type=absolute, help="folder of ik_llama.cpp's programs")
+    parser.add_argument("--openvino", type=absolute,
                         help="a Python that has openvino-genai")
-    parser.add_argument("--vllm", type=pathlib.Path, help="a Python that has vllm")
-    parser.add_argument("--vllm-models", type=pathlib.Path, default=PEERS / "vllm-models",
+    parser.add_argument("--vllm", type=absolute, help="a Python that has vllm")
+    parser.add_argument("--vllm-models", type=absolute, default=PEERS / "vllm-models",
                         help="folder of its model folders, named as --list names the files")
     parser.add_argument("--out", type=pathlib.Path, default=PEERS / "results.jsonl")
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")

@@ -12,6 +12,7 @@ import pathlib
 import socket
 import statistics
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +20,8 @@ import urllib.request
 from rounds import Measured, NotMeasured
 
 HERE = pathlib.Path(__file__).resolve().parent
+# ik_llama.cpp leaves a log where it is started.
+WHERE_ENGINES_RUN = tempfile.gettempdir()
 TIMEOUT_S = 1800
 START_S = 300
 
@@ -27,7 +30,8 @@ def output_of(command, environment=None, with_errors=False):
     """Standard output, and errors if asked. NotMeasured with the last words of what fails."""
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              timeout=TIMEOUT_S, env=dict(os.environ, **(environment or {})))
+                              timeout=TIMEOUT_S, cwd=WHERE_ENGINES_RUN,
+                              env=dict(os.environ, **(environment or {})))
     except FileNotFoundError:
         raise NotMeasured(f"{command[0]} is not there") from None
     except subprocess.TimeoutExpired:
@@ -48,7 +52,8 @@ class Server:
         try:
             self.process = subprocess.Popen(
                 [str(word) for word in command], stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, env=dict(os.environ, HF_HUB_OFFLINE="1"))
+                stderr=subprocess.DEVNULL, cwd=WHERE_ENGINES_RUN,
+                env=dict(os.environ, HF_HUB_OFFLINE="1"))
         except FileNotFoundError:
             raise NotMeasured(f"{command[0]} is not there") from None
 
