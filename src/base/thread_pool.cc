@@ -54,6 +54,7 @@ void ThreadPool::RunErased(ErasedTask task, const void* object) {
   }
   task_ = task;
   object_ = object;
+  was_kept_off_ = num_asleep_.load(std::memory_order_relaxed) > 0 && placement_.KeepOff(workers_);
   pending_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
@@ -76,11 +77,14 @@ void ThreadPool::WorkerLoop(int thread_idx) {
       if (spin < kSpins) {
         Pause();
       } else {
+        num_asleep_.fetch_add(1, std::memory_order_relaxed);
         generation_.wait(seen, std::memory_order_acquire);
+        num_asleep_.fetch_sub(1, std::memory_order_relaxed);
       }
     }
     ++seen;
     if (stopping_) return;
+    if (was_kept_off_) placement_.Settle();
     task_(object_, thread_idx);
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
   }

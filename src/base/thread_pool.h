@@ -16,6 +16,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/wake_placement.h"
+
 namespace quire {
 
 class ThreadPool {
@@ -92,8 +94,11 @@ class ThreadPool {
   ErasedTask task_ = nullptr;
   const void* object_ = nullptr;
   bool stopping_ = false;
+  WakePlacement placement_;
+  bool was_kept_off_ = false;  // the workers, before the task
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<uint32_t> pending_{0};
+  std::atomic<int> num_asleep_{0};
 };
 
 // The processors this process may use: its affinity mask, cut by its cgroup's quota. At least 1.

@@ -1,7 +1,10 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -83,6 +86,43 @@ TEST(ThreadPool, WakesUpAfterItSlept) {
     pool.Run([&](int) { ++calls; });
     EXPECT_EQ(calls, 2);
   }
+}
+
+cpu_set_t MayRunOn() {
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  ::sched_getaffinity(0, sizeof(processors), &processors);
+  return processors;
+}
+
+TEST(ThreadPool, ThreadsMayRunWhereTheirCallerMayAlsoAfterTheySlept) {
+  ThreadPool pool(3);
+  const cpu_set_t callers = MayRunOn();
+  for (int pause = 0; pause < 3; ++pause) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::atomic<int> num_right = 0;
+    pool.Run([&](int) {
+      const cpu_set_t own = MayRunOn();
+      num_right += CPU_EQUAL(&own, &callers);
+    });
+    EXPECT_EQ(num_right, 3);
+  }
+}
+
+TEST(ThreadPool, ThreadsThatSleptWakeOnAnotherProcessorThanTheirCaller) {
+  WakePlacement placement;
+  std::atomic<bool> may_end = false;
+  std::vector<std::thread> sleepers;
+  sleepers.emplace_back([&] { may_end.wait(false); });
+  const bool was_kept_off = placement.KeepOff(sleepers);
+  cpu_set_t left;
+  ASSERT_EQ(::pthread_getaffinity_np(sleepers[0].native_handle(), sizeof(left), &left), 0);
+  const cpu_set_t callers = MayRunOn();
+  EXPECT_EQ(was_kept_off, CPU_COUNT(&callers) > 1);
+  EXPECT_EQ(CPU_COUNT(&left), std::max(CPU_COUNT(&callers) - 1, 1));
+  may_end = true;
+  may_end.notify_all();
+  sleepers[0].join();
 }
 
 TEST(ThreadPool, RunReturnsAfterTheSlowestThread) {
