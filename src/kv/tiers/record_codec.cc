@@ -300,8 +300,6 @@ RecordFault RecordCodec::Decode(std::span<const std::byte, kRecordHeaderBytes> h
   return fault != RecordFault::kNone ? fault : Unpack(head, body, payload);
 }
 
-RecordName UnsealedNameOf(const BlockKey& key) { return NameFor(key, nullptr, {}); }
-
 RecordFault VerifyRecord(std::span<const std::byte> record, const KeyRing* keys,
                          SealDemand demand) {
   RecordHead head;

@@ -96,9 +96,6 @@ class RecordCodec {
   bool encrypts_;
 };
 
-// The name of a record that is not sealed, of any model.
-RecordName UnsealedNameOf(const BlockKey& key);
-
 // What the header of any model's record says. kTruncated, kForeign, kVersion, or kChecksum where
 // its lengths are absurd; proves nothing.
 RecordFault ReadHead(std::span<const std::byte> header, RecordHead* head);

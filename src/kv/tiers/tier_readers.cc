@@ -150,7 +150,7 @@ bool TierReaders::WaitForEvents(std::chrono::microseconds at_most) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   for (;;) {
     Expire();
-    if (!events_.empty() || is_woken_) break;
+    if (!events_.empty()) break;
     auto until = end;
     if (next_deadline_ != TierDeadline::max()) {
       const auto wait = std::max(next_deadline_ - clock_(), TierDeadline::duration(1000));
@@ -163,14 +163,7 @@ bool TierReaders::WaitForEvents(std::chrono::microseconds at_most) {
       break;
     }
   }
-  is_woken_ = false;
   return !events_.empty();
-}
-
-void TierReaders::Wake() {
-  const std::lock_guard lock(mutex_);
-  is_woken_ = true;
-  told_.notify_all();
 }
 
 TierSpeed TierReaders::speed(int tier) const {

@@ -10,7 +10,7 @@
 //   1. Every block of a load gives one event: it is queued, or in a tier's hands, or told.
 //   2. A question gives at most one event; after Cancel none.
 //   3. No verb waits for a tier, the destructor apart.
-// Verbs are one thread's; Wake, speed and counters any thread's.
+// Verbs are one thread's; speed and counters any thread's.
 #pragma once
 
 #include <array>
@@ -51,7 +51,6 @@ class TierReaders {
 
   std::vector<TierEvent> TakeEvents();
   bool WaitForEvents(std::chrono::microseconds at_most);
-  void Wake();
 
   TierSpeed speed(int tier) const;
   void Observe(int tier, const TierSpeed& speed);
@@ -103,7 +102,6 @@ class TierReaders {
   std::vector<TierEvent> events_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   TierDeadline next_deadline_ = TierDeadline::max();  // nothing that waits is due before
-  bool is_woken_ = false;
   bool is_stopping_ = false;
 };
 

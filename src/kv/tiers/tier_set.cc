@@ -45,7 +45,6 @@ class ThreadedTierSet : public TierSet {
   bool WaitForEvents(std::chrono::microseconds at_most) override {
     return readers_.WaitForEvents(at_most);
   }
-  void Wake() override { readers_.Wake(); }
 
   OfferOutcome Offer(const StoredBlock& block, std::span<const std::byte> payload) override;
   bool HasStorer() const override {

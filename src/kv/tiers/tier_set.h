@@ -78,9 +78,8 @@ class TierSet {
   virtual void Cancel(TierTicket ticket) = 0;
 
   virtual std::vector<TierEvent> TakeEvents() = 0;
-  // Waits until there are events, at most so long. Any thread may call Wake to end the wait.
+  // Waits until there are events, at most so long; false where there are none.
   virtual bool WaitForEvents(std::chrono::microseconds at_most) = 0;
-  virtual void Wake() = 0;
 
   // To be stored in every tier that does not hold it. payload is copied before it returns.
   virtual OfferOutcome Offer(const StoredBlock& block, std::span<const std::byte> payload) = 0;

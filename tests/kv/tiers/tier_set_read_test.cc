@@ -211,14 +211,6 @@ TEST_F(TierSetRead, AFindWaitsForNoMoreThanASlice) {
   EXPECT_LT(found - events.begin(), 120);  // of two slices of at most 32, and some time to be told
 }
 
-TEST_F(TierSetRead, WakeEndsAWaitForEvents) {
-  AddTier();
-  Open();
-  std::thread other([&] { set_->Wake(); });
-  EXPECT_FALSE(set_->WaitForEvents(std::chrono::minutes(10)));
-  other.join();
-}
-
 TEST_F(TierSetRead, StopWaitsForWhatIsInTheTiersHands) {
   AddTier(kRemote);
   Open();

@@ -64,7 +64,6 @@ int FileOps::Sync(int fd) { return ::fdatasync(fd); }
 int FileOps::Stat(int fd, struct stat* out) { return ::fstat(fd, out); }
 int FileOps::StatFileSystem(int fd, struct statvfs* out) { return ::fstatvfs(fd, out); }
 int FileOps::Unlink(const char* path) { return ::unlink(path); }
-int FileOps::Rename(const char* from, const char* to) { return ::rename(from, to); }
 
 FileOps& FileOps::System() {
   static FileOps ops;

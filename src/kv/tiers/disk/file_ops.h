@@ -27,7 +27,6 @@ class FileOps {
   virtual int Stat(int fd, struct stat* out);
   virtual int StatFileSystem(int fd, struct statvfs* out);
   virtual int Unlink(const char* path);
-  virtual int Rename(const char* from, const char* to);
 
   static FileOps& System();
 };

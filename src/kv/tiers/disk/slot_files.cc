@@ -223,7 +223,6 @@ Result<std::shared_ptr<SlotFiles>> SlotFiles::Open(FileOps& ops, const DiskDirec
   if (has_header) files->header_ = *header;
   QUIRE_ASSIGN_OR_RETURN(const int64_t num_slots, files->CountSlots(mode, max_slab_bytes));
   files->ReadEntries(num_slots, has_header, contents);
-  contents->is_rebuilt = !has_header && num_slots > 0;
   if (mode == SlotFilesMode::kWrite) {
     const Status status =
         has_header ? files->Mend(num_slots, contents) : files->WriteAnew(num_slots, contents);

@@ -29,7 +29,6 @@ enum class SlotFilesMode : uint8_t { kRead, kWrite };
 struct SlotContents {
   std::vector<std::optional<IndexEntry>> entries{};  // [num_slots]; nothing = free
   std::vector<int64_t> unwritten{};  // slots of which the index says something else, or nothing
-  bool is_rebuilt = false;           // the index was of no use
   FaultCounts faults{};
 };
 

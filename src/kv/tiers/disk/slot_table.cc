@@ -277,12 +277,6 @@ std::vector<int64_t> SlotTable::SomeListed(size_t max) const {
   return some;
 }
 
-int64_t SlotTable::EndOfListed() const {
-  int64_t end = num_slots();
-  while (end > 0 && slots_[Idx(end - 1)].state != State::kListed) --end;
-  return end;
-}
-
 std::vector<int64_t> SlotTable::ListedSlots() const {
   std::vector<int64_t> listed;
   for (int64_t slot = 0; slot < num_slots(); ++slot) {

@@ -51,7 +51,6 @@ class SlotTable {
 
   int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
   int64_t num_listed() const { return static_cast<int64_t>(by_name_.size()); }
-  int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
   int64_t num_slots_of(const TenantTag& tenant) const;
 
   bool Holds(const RecordName& name) const { return by_name_.contains(name); }
@@ -85,8 +84,6 @@ class SlotTable {
   void MarkUnwritten(int64_t slot);
   // What the index ought to say of the slot.
   std::optional<IndexEntry> ListedEntry(int64_t slot) const;
-  // One past the last listed.
-  int64_t EndOfListed() const;
   std::vector<int64_t> ListedSlots() const;
   // At most so many, from all over the slab.
   std::vector<int64_t> SomeListed(size_t max) const;

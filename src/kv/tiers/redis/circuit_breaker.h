@@ -57,7 +57,6 @@ class CircuitBreaker {
   // Opens it whatever came before; true where it was closed.
   bool Trip(double now_ms) { return Open(now_ms); }
 
-  bool is_open() const { return is_open_; }
   // Since it opened, failed trials included; 0 while closed.
   double OpenForMs(double now_ms) const { return is_open_ ? now_ms - open_since_ms_ : 0; }
 

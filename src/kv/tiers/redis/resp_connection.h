@@ -59,8 +59,6 @@ class RespConnection {
   bool IsIdle();
   bool is_broken() const { return fault_ != RespFault::kNone; }
   const std::string& reason() const { return reason_; }  // of being broken
-  // Whether any byte of a reply has come since the last Send into an idle connection.
-  bool has_heard() const { return has_heard_; }
 
  private:
   RespConnection(int socket, const RespLimits& limits) : socket_(socket), reader_(limits) {}
@@ -74,7 +72,7 @@ class RespConnection {
   std::string unsent_;
   size_t sent_bytes_ = 0;  // of unsent_
   size_t num_pending_ = 0;
-  bool has_heard_ = false;
+  bool has_heard_ = false;  // any byte of a reply since the last Send into an idle connection
   RespFault fault_ = RespFault::kNone;
   std::string reason_;
 };

@@ -35,6 +35,12 @@ IndexEntry EntryOf(int number) {
           .record_bytes = 4096};
 }
 
+int NumFree(SlotTable table) {
+  int num = 0;
+  while (table.TakeFree().has_value()) ++num;
+  return num;
+}
+
 double Cost(int entry) { return 1 + entry * 0.25; }
 
 // What is listed, with its worth as the rule says.
@@ -183,7 +189,7 @@ TEST(SlotTable, KeepsOneOfTwoEntriesOfAName) {
   SlotTable table({});
   table.Fill({EntryOf(1), EntryOf(1), EntryOf(2)}, {});
   EXPECT_EQ(table.num_listed(), 2);
-  EXPECT_EQ(table.num_free(), 1);
+  EXPECT_EQ(NumFree(table), 1);
   EXPECT_EQ(table.TakeUnwritten(10).size(), 1u);
   table.CheckInvariants();
 }
@@ -224,7 +230,7 @@ TEST(SlotTable, FewerSlotsForgetWhatTheLastOnesHeld) {
   EXPECT_FALSE(table.Holds(Name(2)));
   table.CheckInvariants();
   table.Resize(4);
-  EXPECT_EQ(table.num_free(), 3);
+  EXPECT_EQ(NumFree(table), 3);
   table.CheckInvariants();
 }
 
