@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "base/huge_buffer.h"
+#include "bench_main.h"
 #include "kernels/attention.h"
 #include "plan/machine_limits.h"
 
-namespace quire {
+namespace quire::bench {
 namespace {
 
 struct Case {
@@ -185,6 +186,8 @@ void BM_TypesInTurn(benchmark::State& state, const KernelSet* kernels, Case c, i
   state.counters["q8_0_over_f16"] = ratios[ratios.size() / 2];
 }
 
+}  // namespace
+
 void RegisterAll() {
   for (const Case& c :
        {Case{"decode/2048", 1, false, 1, 2048}, Case{"decode/8192", 1, false, 1, 8192},
@@ -222,12 +225,4 @@ void RegisterAll() {
   }
 }
 
-}  // namespace
-}  // namespace quire
-
-int main(int argc, char** argv) {
-  quire::RegisterAll();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-}
+}  // namespace quire::bench

@@ -16,6 +16,7 @@
 
 #include "base/huge_buffer.h"
 #include "base/thread_pool.h"
+#include "bench_main.h"
 #include "kernels/kernel_set.h"
 #include "kernels/packing.h"
 #include "plan/machine_limits.h"
@@ -203,6 +204,8 @@ void Pack(benchmark::State& state, DType dtype) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(file.size()));
 }
 
+}  // namespace
+
 void RegisterAll() {
   for (const KernelSet* set : AvailableKernels()) {
     if (set->name == "reference") continue;
@@ -234,13 +237,4 @@ void RegisterAll() {
   }
 }
 
-}  // namespace
 }  // namespace quire::bench
-
-int main(int argc, char** argv) {
-  quire::bench::RegisterAll();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}

@@ -17,6 +17,7 @@
 
 #include "base/huge_buffer.h"
 #include "base/thread_pool.h"
+#include "bench_main.h"
 #include "kernels/kernel_set.h"
 #include "plan/machine_limits.h"
 
@@ -189,6 +190,8 @@ void Run(benchmark::State& state, const KernelSet* set, const RowCase& c) {
   state.counters["share_%"] = rate(100 * limit_seconds);
 }
 
+}  // namespace
+
 void RegisterAll() {
   for (const RowCase& c : Cases()) {
     for (const KernelSet* set : AvailableKernels()) {
@@ -202,13 +205,4 @@ void RegisterAll() {
   }
 }
 
-}  // namespace
 }  // namespace quire::bench
-
-int main(int argc, char** argv) {
-  quire::bench::RegisterAll();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
