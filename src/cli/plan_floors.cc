@@ -30,24 +30,27 @@ int PromptTokens(int context_tokens, int depth) {
   return std::clamp(context_tokens - depth - 1, 1, kFloorPromptTokens);
 }
 
-void Raise(double& best, double met) { best = std::max(best, met); }
-
-// The ceilings met so far.
-void MeetLimits(ThreadPool& pool, std::string_view kernels, std::span<const std::byte> bytes,
-                MachineLimits& limits) {
-  Raise(limits.bytes_per_second, static_cast<double>(bytes.size()) / ReadSeconds(pool, bytes));
-  const ArithmeticPeaks peaks = MeasureArithmeticPeaks(pool, kernels);
-  Raise(limits.int8_ops_per_second, peaks.int8_ops_per_second);
-  Raise(limits.f32_ops_per_second, peaks.f32_ops_per_second);
+MachineLimits Best(const MachineLimits& one, const MachineLimits& other) {
+  return {.bytes_per_second = std::max(one.bytes_per_second, other.bytes_per_second),
+          .int8_ops_per_second = std::max(one.int8_ops_per_second, other.int8_ops_per_second),
+          .f32_ops_per_second = std::max(one.f32_ops_per_second, other.f32_ops_per_second)};
 }
 
-FloorRow FloorsAt(const FloorModel& model, const MachineLimits& limits, int depth,
-                  int prompt_tokens) {
-  return {.depth = depth,
-          .prompt_tokens = prompt_tokens,
-          .ttft = TtftFloor(model, limits, depth, prompt_tokens),
-          .tpot = TpotFloor(model, limits, depth, kFloorDecodeTokens),
-          .batch = ComputeBoundBatchOf(model, limits, depth)};
+// The ceilings of this moment.
+MachineLimits MeetLimits(ThreadPool& pool, std::string_view kernels,
+                         std::span<const std::byte> bytes) {
+  const double read_rate = static_cast<double>(bytes.size()) / ReadSeconds(pool, bytes);
+  const ArithmeticPeaks peaks = MeasureArithmeticPeaks(pool, kernels);
+  return {.bytes_per_second = read_rate,
+          .int8_ops_per_second = peaks.int8_ops_per_second,
+          .f32_ops_per_second = peaks.f32_ops_per_second};
+}
+
+// By the row's limits.
+void SetFloors(const FloorModel& model, FloorRow& row) {
+  row.ttft = TtftFloor(model, row.ttft_limits, row.depth, row.prompt_tokens);
+  row.tpot = TpotFloor(model, row.tpot_limits, row.depth, kFloorDecodeTokens);
+  row.batch = ComputeBoundBatchOf(model, row.tpot_limits, row.depth);
 }
 
 // One request, alone, to its end.
@@ -73,34 +76,41 @@ std::vector<int32_t> PromptOf(std::span<const int32_t> tokens, int depth,
   return prompt;
 }
 
-void Lower(double& shortest, double ms) { shortest = shortest == 0 ? ms : std::min(shortest, ms); }
+// Keeps the shorter time, and the ceilings beside it.
+void Lower(double ms, const MachineLimits& limits, double& shortest, MachineLimits& its_limits) {
+  if (shortest > 0 && shortest <= ms) return;
+  shortest = ms;
+  its_limits = limits;
+}
 
 // The shortest times at the row's depth, whose entries the cache has from the second run on.
 Status MeasureRow(Engine& engine, std::span<const int32_t> tokens,
                   std::span<const int32_t> vocabulary, const std::function<bool()>& go_on,
-                  MachineLimits& limits, FloorRow& row) {
-  ThreadPool& pool = engine.runner().threads();
+                  FloorRow& row) {
   const auto meet = [&] {
-    MeetLimits(pool, engine.runner().kernels().name, WeightBytes(engine.model().weights()), limits);
+    return MeetLimits(engine.runner().threads(), engine.runner().kernels().name,
+                      WeightBytes(engine.model().weights()));
   };
   if (row.depth > 0) {
     const auto warm = RunOne(engine, PromptOf(tokens, row.depth, {}), 1, go_on);
     if (!warm.ok()) return warm.error();
   }
+  MachineLimits before = meet();
   for (int i = 0; i < kFloorRepetitions; ++i) {
-    meet();
     // Tails that no run had before: what lies behind the depth is computed.
     const uint32_t stream = 1u << 20 | static_cast<uint32_t>(row.depth + i);
     const std::vector<int32_t> tail = RandomTokens(1, stream, row.prompt_tokens, vocabulary);
     QUIRE_ASSIGN_OR_RETURN(const RequestResult prefill,
                            RunOne(engine, PromptOf(tokens, row.depth, tail), 1, go_on));
-    Lower(row.ttft_ms, prefill.first_token_ms);
+    const MachineLimits between = meet();
+    Lower(prefill.first_token_ms, Best(before, between), row.ttft_ms, row.ttft_limits);
     QUIRE_ASSIGN_OR_RETURN(const RequestResult decode,
                            RunOne(engine, PromptOf(tokens, row.depth, std::span(tail).first(1)),
                                   kFloorDecodeTokens + 1, go_on));
-    Lower(row.tpot_ms, decode.decode_ms / kFloorDecodeTokens);
+    before = meet();
+    Lower(decode.decode_ms / kFloorDecodeTokens, Best(between, before), row.tpot_ms,
+          row.tpot_limits);
   }
-  meet();
   return {};
 }
 
@@ -143,15 +153,19 @@ Result<FloorReport> PredictFloors(const FloorQuestion& question,
   });
   for (int i = 0; i < kFloorRepetitions; ++i) {
     if (!go_on()) return MakeError(ErrorCode::kInterrupted, "interrupted");
-    MeetLimits(pool, report.kernels, memory.bytes(), report.limits);
+    report.limits = Best(report.limits, MeetLimits(pool, report.kernels, memory.bytes()));
   }
   const FloorModel model{.config = &config,
                          .weights = &weights,
                          .kv_type = question.kv_type,
                          .prefill_chunk = question.prefill_chunk};
   for (const int depth : FloorDepths(question.context_tokens)) {
-    report.rows.push_back(
-        FloorsAt(model, report.limits, depth, PromptTokens(question.context_tokens, depth)));
+    FloorRow row{.depth = depth,
+                 .prompt_tokens = PromptTokens(question.context_tokens, depth),
+                 .ttft_limits = report.limits,
+                 .tpot_limits = report.limits};
+    SetFloors(model, row);
+    report.rows.push_back(row);
   }
   return report;
 }
@@ -165,32 +179,28 @@ Result<FloorReport> MeasureFloors(Engine& engine, std::span<const int32_t> token
   }
   FloorReport report{.num_threads = engine.runner().threads().num_threads(),
                      .kernels = std::string(engine.runner().kernels().name)};
-  const int context = std::min(engine.context_length(), static_cast<int>(tokens.size()));
-  for (const int depth : FloorDepths(context)) {
-    show(fmt::format("measuring TTFT and TPOT at a depth of {} tokens", depth));
-    FloorRow row{.depth = depth, .prompt_tokens = PromptTokens(context, depth)};
-    QUIRE_RETURN_IF_ERROR(MeasureRow(engine, tokens, vocabulary, go_on, report.limits, row));
-    report.rows.push_back(row);
-  }
   const FloorModel model{.config = &engine.model().config(),
                          .weights = &engine.model().weights(),
                          .kv_type = engine.cache().layout().type,
                          .prefill_chunk = engine.scheduler_options().max_batched_tokens};
-  for (FloorRow& row : report.rows) {
-    const FloorRow floors = FloorsAt(model, report.limits, row.depth, row.prompt_tokens);
-    row.ttft = floors.ttft;
-    row.tpot = floors.tpot;
-    row.batch = floors.batch;
+  const int context = std::min(engine.context_length(), static_cast<int>(tokens.size()));
+  for (const int depth : FloorDepths(context)) {
+    show(fmt::format("measuring TTFT and TPOT at a depth of {} tokens", depth));
+    FloorRow row{.depth = depth, .prompt_tokens = PromptTokens(context, depth)};
+    QUIRE_RETURN_IF_ERROR(MeasureRow(engine, tokens, vocabulary, go_on, row));
+    SetFloors(model, row);
+    report.limits = Best(report.limits, Best(row.ttft_limits, row.tpot_limits));
+    report.rows.push_back(row);
   }
   return report;
 }
 
 namespace {
 
-std::string MeasuredText(double floor_ms, double measured_ms) {
+std::string MeasuredText(double floor_ms, double measured_ms, const MachineLimits& limits) {
   if (measured_ms == 0) return "";
-  return fmt::format("{:>10.2f} ms measured, the floor is {:.0f} % of it{}", measured_ms,
-                     100 * floor_ms / measured_ms,
+  return fmt::format("{:>10.2f} ms measured beside {:.1f} GB/s, the floor is {:.0f} % of it{}",
+                     measured_ms, limits.bytes_per_second * 1e-9, 100 * floor_ms / measured_ms,
                      floor_ms > measured_ms ? ": ABOVE WHAT WAS MEASURED" : "");
 }
 
@@ -200,11 +210,12 @@ std::string BatchText(const ComputeBoundBatch& batch) {
                      batch.counted == 1 ? "" : "s", batch.formula);
 }
 
-json::object FloorJson(const TimeFloor& floor, double measured_ms) {
+json::object FloorJson(const TimeFloor& floor, const MachineLimits& limits, double measured_ms) {
   json::object object{{"floor_ms", floor.ms},
                       {"memory_ms", floor.memory_ms},
                       {"compute_ms", floor.compute_ms},
-                      {"bound_by", std::string(floor.bound_by())}};
+                      {"bound_by", std::string(floor.bound_by())},
+                      {"bytes_per_second", limits.bytes_per_second}};
   if (measured_ms > 0) {
     object["measured_ms"] = measured_ms;
     object["share"] = floor.ms / measured_ms;
@@ -233,9 +244,9 @@ std::string FloorsAsText(const FloorReport& report) {
     fmt::format_to(end, "  depth {}\n", GroupDigits(static_cast<uint64_t>(row.depth)));
     fmt::format_to(end, "    TTFT of {:>3} prompt tokens {:>10.2f} ms at least ({}){}\n",
                    row.prompt_tokens, row.ttft.ms, row.ttft.bound_by(),
-                   MeasuredText(row.ttft.ms, row.ttft_ms));
+                   MeasuredText(row.ttft.ms, row.ttft_ms, row.ttft_limits));
     fmt::format_to(end, "    TPOT of one sequence      {:>10.2f} ms at least ({}){}\n", row.tpot.ms,
-                   row.tpot.bound_by(), MeasuredText(row.tpot.ms, row.tpot_ms));
+                   row.tpot.bound_by(), MeasuredText(row.tpot.ms, row.tpot_ms, row.tpot_limits));
     fmt::format_to(end, "    decode is bound by arithmetic {}\n", BatchText(row.batch));
   }
   return out;
@@ -249,8 +260,8 @@ std::string FloorsAsJson(const FloorReport& report) {
     rows.push_back(json::object{
         {"depth", row.depth},
         {"prompt_tokens", row.prompt_tokens},
-        {"ttft", FloorJson(row.ttft, row.ttft_ms)},
-        {"tpot", FloorJson(row.tpot, row.tpot_ms)},
+        {"ttft", FloorJson(row.ttft, row.ttft_limits, row.ttft_ms)},
+        {"tpot", FloorJson(row.tpot, row.tpot_limits, row.tpot_ms)},
         {"compute_bound_batch",
          {{"formula", row.batch.formula > 0 ? json::value(row.batch.formula) : json::value()},
           {"counted", row.batch.counted > 0 ? json::value(row.batch.counted) : json::value()}}}});

@@ -2,9 +2,9 @@
 // they allow at several depths (plan/time_floor.h), and, where an engine is there to run them, what
 // they really are.
 //
-// Ceilings and times change within minutes on a shared machine, and what disturbs makes both worse:
-// a ceiling is the best that was met before, between and after the runs, and a time the shortest of
-// kFloorRepetitions.
+// Ceilings change within minutes on a shared machine, some of them to half and back. So a measured
+// time, the shortest of kFloorRepetitions, stands beside the floor of the best ceilings that were
+// met right before and right after that very run.
 #pragma once
 
 #include <filesystem>
@@ -28,6 +28,8 @@ struct FloorRow {
   TimeFloor ttft{};
   TimeFloor tpot{};
   ComputeBoundBatch batch{};
+  MachineLimits ttft_limits{};  // that the floors are of
+  MachineLimits tpot_limits{};
   double ttft_ms = 0;  // measured; 0 = not
   double tpot_ms = 0;
 
@@ -36,8 +38,8 @@ struct FloorRow {
 
 struct FloorReport {
   int num_threads = 0;
-  std::string kernels{};  // whose instructions the peaks are of
-  MachineLimits limits{};
+  std::string kernels{};         // whose instructions the peaks are of
+  MachineLimits limits{};        // the best met at all
   std::vector<FloorRow> rows{};  // by depth
 
   // Rows whose floor is above what was measured: the prediction is wrong.
