@@ -1,5 +1,7 @@
 #include "engine/engine_thread.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/thread_name.h"
@@ -57,7 +59,7 @@ std::vector<int32_t> EngineThread::EncodePrompt(std::span<const PromptPiece> pie
   return engine_->EncodePrompt(pieces, salt);
 }
 
-bool EngineThread::TakeTasks(std::vector<Task>& tasks, std::optional<double> at_most_ms) {
+bool EngineThread::TakeTasks(std::optional<double> at_most_ms) {
   std::unique_lock lock(mutex_);
   const auto has_come = [this] { return stopping_ || !tasks_.empty(); };
   if (!at_most_ms) {
@@ -65,33 +67,42 @@ bool EngineThread::TakeTasks(std::vector<Task>& tasks, std::optional<double> at_
   } else if (*at_most_ms > 0) {
     wake_.wait_for(lock, std::chrono::duration<double, std::milli>(*at_most_ms), has_come);
   }
-  tasks.swap(tasks_);
+  std::ranges::move(tasks_, std::back_inserter(turn_));
+  tasks_.clear();
   return stopping_;
 }
 
-void EngineThread::Loop() {
-  NameThisThread("quire-engine");
-  bool is_idle = true;
+bool EngineThread::Turn(std::optional<double> at_most_ms) {
   const auto end_of_turn = [this] {
     Publish();
     if (after_step_) after_step_();
   };
-  bool is_stopping = false;
-  std::vector<Task> tasks;
-  while (!is_stopping) {
-    is_stopping = TakeTasks(tasks, is_idle ? engine_->RunIdle() : std::optional<double>(0));
-    if (!tasks.empty()) {
-      for (Task& task : tasks) task(*engine_);
-      tasks.clear();
-      end_of_turn();
+  const bool is_stopping = TakeTasks(at_most_ms);
+  if (!turn_.empty()) {
+    // One at a time: a task that yields lets those behind it go first.
+    while (!turn_.empty()) {
+      const Task task = std::move(turn_.front());
+      turn_.pop_front();
+      task(*engine_);
     }
-    if (is_stopping) break;
-    // The step that finds nothing to do gives memory back, and is the last before the sleep.
-    is_idle = !engine_->Step();
     end_of_turn();
   }
-  engine_->AbortAll();
+  if (is_stopping) return false;
+  // The step that finds nothing to do gives memory back, and is the last before the sleep.
+  is_idle_ = !engine_->Step();
   end_of_turn();
+  return true;
+}
+
+bool EngineThread::Yield() { return Turn(0); }
+
+void EngineThread::Loop() {
+  NameThisThread("quire-engine");
+  while (Turn(is_idle_ ? engine_->RunIdle() : std::optional<double>(0))) {
+  }
+  engine_->AbortAll();
+  Publish();
+  if (after_step_) after_step_();
   engine_->FlushTiers();
 }
 

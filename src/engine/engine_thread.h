@@ -4,9 +4,13 @@
 //                                   v
 //   loop: run the tasks, in order; Engine::Step; publish the status; when there is nothing to do,
 //         Engine::RunIdle and sleep, until a task comes
+//   a task that takes long: Yield between its parts, which is a turn of the loop that does not
+//   sleep
 //
 // Invariants:
-//   1. Tasks, hooks of requests and the after-step hook run on this thread alone, never at once.
+//   1. Tasks, hooks of requests and the after-step hook run on this thread alone, never at once;
+//   but
+//      a task that yields lets others run meanwhile, and is prepared for what they change.
 //   2. A task that was posted between Start and Stop runs; one posted after Stop does not, and Post
 //      says false.
 //   3. The status is as of the end of the last step or of the tasks before it; that of tiers, which
@@ -16,6 +20,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -63,6 +68,10 @@ class EngineThread {
   // Runs `task` between two steps. Any thread. Tasks that are posted before Start wait for it.
   bool Post(Task task);
 
+  // By a task: runs those that have come, and a step. False once Stop has been called: then nothing
+  // more is stepped, and the task should end.
+  bool Yield();
+
   EngineStatus status() const;
 
   // What never changes after loading: the model, limits, and EncodePrompt, which locks by itself.
@@ -76,14 +85,18 @@ class EngineThread {
 
  private:
   void Loop();
-  // The tasks that have come, waiting for one at most so long; nothing = for ever. True once Stop
-  // has been called.
-  bool TakeTasks(std::vector<Task>& tasks, std::optional<double> at_most_ms);
+  // The tasks that have come, waiting for one at most so long (nothing = for ever), and a step.
+  // False once Stop has been called.
+  bool Turn(std::optional<double> at_most_ms);
+  // True once Stop has been called.
+  bool TakeTasks(std::optional<double> at_most_ms);
   void Publish();
 
   std::unique_ptr<Engine> engine_;
   std::function<void()> after_step_;
   std::thread thread_;
+  std::deque<Task> turn_;  // taken, not begun; the engine's thread's, as is_idle_
+  bool is_idle_ = true;    // the last step found nothing to do
 
   mutable std::mutex mutex_;  // of all that follows
   std::condition_variable wake_;

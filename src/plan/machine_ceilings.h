@@ -50,7 +50,7 @@ struct MachineCeilings {
 struct CeilingOptions {
   uint64_t most_bytes = uint64_t{1} << 30;  // to be allocated; levels that take more are left out
   int repetitions = 3;                      // the best counts
-  std::function<bool()> go_on{};            // false ends it; may be empty
+  std::function<bool()> go_on{};            // asked before each read; false ends it; may be empty
 };
 
 // The sets by which the levels are told apart, without "weights".

@@ -9,9 +9,6 @@
 namespace quire {
 namespace {
 
-// Tokens of a step on the way to a depth.
-constexpr int kChunk = 512;
-
 // Ids that look random and repeat with the seed (a multiplicative congruential generator modulo
 // 2^64, of which the high bits are good).
 std::vector<int32_t> DrawTokens(uint64_t seed, int count, std::span<const int32_t> vocabulary) {
@@ -126,7 +123,7 @@ Result<std::vector<OperatorSample>> MeasureOperators(const OperatorRunInput& inp
   for (const int depth : depths) {
     while (tables.num_tokens() < depth) {
       const int left = depth - tables.num_tokens();
-      QUIRE_RETURN_IF_ERROR(run.Advance(tables, std::min(left, kChunk), nullptr));
+      QUIRE_RETURN_IF_ERROR(run.Advance(tables, std::min(left, options.chunk_tokens), nullptr));
     }
     if (options.prefill_tokens > 0) {
       QUIRE_ASSIGN_OR_RETURN(auto prefill,

@@ -34,8 +34,9 @@ struct OperatorRunOptions {
   std::vector<int> depths{0, 512, 2048};  // tokens in the cache before what is measured
   int prefill_tokens = 512;               // of one step; 0 = no prefill
   int decode_steps = 16;                  // of one token; 0 = no decode
+  int chunk_tokens = 512;                 // of a step on the way to a depth; at least 1
   uint64_t seed = 0;
-  std::function<bool()> go_on{};  // false ends it; may be empty
+  std::function<bool()> go_on{};  // asked before each step; false ends it; may be empty
 };
 
 // The steps of one phase at one depth, together.

@@ -104,6 +104,51 @@ TEST_F(EngineThreadTest, SleepsWhenThereIsNothingToDo) {
   EXPECT_LE(turns, 5 + 4);
 }
 
+TEST_F(EngineThreadTest, StepsAndRunsOtherTasksWhileOneYields) {
+  const auto engine = Letters();
+  std::vector<int> order;
+  bool is_finished = false;
+  int num_yields = 0;
+  engine->Post([&](Engine&) {
+    // Submits while this task is under way, behind one that waits its turn.
+    EXPECT_TRUE(engine->Post([&](Engine& inner) {
+      order.push_back(2);
+      ASSERT_TRUE(
+          inner.Submit(Ask(5), {.on_finish = [&](const RequestResult&) { is_finished = true; }})
+              .ok());
+    }));
+    order.push_back(0);
+    while (!is_finished && num_yields < 100) {
+      ++num_yields;
+      EXPECT_TRUE(engine->Yield());
+    }
+    order.push_back(3);
+  });
+  engine->Post([&](Engine&) { order.push_back(1); });
+  engine->Start();
+  engine->Stop();
+  EXPECT_TRUE(is_finished);
+  EXPECT_GE(num_yields, 5);
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(EngineThreadTest, ATaskThatYieldsIsToldToEndOnceItIsStopped) {
+  const auto engine = Letters();
+  Gate begun;
+  begun.Shut();
+  std::atomic<bool> has_ended = false;
+  engine->Post([&](Engine&) {
+    begun.Open();
+    while (engine->Yield()) {
+    }
+    has_ended = true;
+  });
+  engine->Start();
+  begun.Pass();
+  engine->Stop();
+  EXPECT_TRUE(has_ended);
+}
+
 TEST_F(EngineThreadTest, TellsItsStatusAfterEveryStep) {
   const auto engine = Letters();
   EXPECT_GT(engine->status().kv.total_blocks, 0);

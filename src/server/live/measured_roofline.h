@@ -1,7 +1,8 @@
 // The body of GET /quire/roofline: this machine's ceilings, and where the model that runs sits
-// under them. Measured once, with the engine's own threads and weights.
+// under them. Measured with the engine's own threads and weights, and a small KV cache of its own.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -9,14 +10,10 @@
 
 namespace quire {
 
-// On the engine's thread, between two steps: no step runs meanwhile. Takes about a second for the
-// ceilings and about two for the model, of which it computes fewer tokens where it is slow; where
-// the cache has no room for them there are ceilings alone. What of the cache nobody holds may give
-// way.
-struct RooflineBody {
-  std::string json{};
-  bool has_points = false;
-};
-Result<RooflineBody> MeasureRooflineBody(Engine& engine, const std::string& model_name);
+// On the engine's thread, between two steps; takes seconds. `go_on` is called between parts of at
+// most about a tenth of a second (a fifth where 16 tokens take longer than that), and may step the
+// engine meanwhile; false ends it: kInterrupted. kResourceExhausted without memory.
+Result<std::string> MeasureRooflineBody(Engine& engine, const std::string& model_name,
+                                        const std::function<bool()>& go_on);
 
 }  // namespace quire

@@ -24,7 +24,7 @@ const Rooflines = (() => {
             "p", {},
             "Ceilings of memory and arithmetic are measured on this machine, once; then prefill and " +
                 "decode are run and timed, operator by operator. It takes some seconds, in which " +
-                "requests wait."),
+                "requests are slower."),
         Dom.make(
             "button", {type: "button", class: "primary", onclick: fetchIt},
             "Measure this machine"));
@@ -46,6 +46,7 @@ const Rooflines = (() => {
     draw();
   }
 
+  const number = (field, value, text) => Dom.number(`roofline.${field}`, value, text);
   const isDrawn = (point) => point.ops > 0 && point.ops_per_second > 0 && point.ops_per_byte > 0;
 
   function draw() {
@@ -53,11 +54,11 @@ const Rooflines = (() => {
     const depths = [...new Set(body.points.map((point) => point.depth))];
     const here = body.points.filter((point) => point.depth === depth);
     const roof = Charts.make(
-        "Operations a second over operations a byte; the table has the figures", 380,
+        "Operations a second over operations a byte; the table has the figures", 360,
         () => roofConfig(here));
     const bytes = Charts.make(
         "Bytes that a step reads, by phase and depth; the table has the figures",
-        Math.max(160, 60 + 40 * phases().length), bytesConfig);
+        Math.max(120, 30 + 44 * phases().length), bytesConfig);
     charts = [roof, bytes];
     const ceilings = body.ceilings;
     Dom.fill(
@@ -69,16 +70,17 @@ const Rooflines = (() => {
                     level.name === "memory"      ? "Memory" :
                         level.name === "weights" ? "The weights" :
                                                    level.name,
-                    Dom.number(
-                        `roofline.${level.name}`, level.bytes_per_second,
-                        Format.rate(level.bytes_per_second)),
-                    `a set of ${Format.bytes(level.set_bytes)}`)),
+                    number(level.name, level.bytes_per_second, Format.rate(level.bytes_per_second)),
+                    [
+                      "a set of ",
+                      number(
+                          `${level.name}.set_bytes`, level.set_bytes, Format.bytes(level.set_bytes))
+                    ])),
             ceilings.arithmetic.map(
                 (kind) => Dom.tile(
                     kind.name,
-                    Dom.number(
-                        `roofline.${kind.name}`, kind.ops_per_second,
-                        `${Format.ops(kind.ops_per_second)}op/s`),
+                    number(
+                        kind.name, kind.ops_per_second, `${Format.ops(kind.ops_per_second)}op/s`),
                     `${ceilings.kernels}, ${Format.plural(ceilings.threads, "thread")}`))),
         depths.length > 1 ?
             Dom.choice(
@@ -91,13 +93,31 @@ const Rooflines = (() => {
             null,
         roof,
         Dom.make(
-            "p", {class: "muted small"},
-            `A step is bound by memory left of the ridge (${
-                body.int8_ridge_ops_per_byte.toFixed(1)} ` +
-                "operations a byte for int8), by arithmetic right of it. Triangles up to circles are " +
-                "operators; outlined points are decode, full ones prefill."),
+            "p", {class: "muted small"}, "A step is bound by memory left of the ridge (",
+            number(
+                "int8_ridge_ops_per_byte", body.int8_ridge_ops_per_byte,
+                body.int8_ridge_ops_per_byte.toFixed(1)),
+            " operations a byte for int8), by arithmetic right of it. Points are full in prefill and " +
+                `outlined in decode: ${shapesOf(here)}; the large circle is the whole step.`),
         Dom.make("details", {}, Dom.make("summary", {}, "Figures"), pointTable(here)),
         Dom.make("h4", {}, "Bytes a step"), bytes, bytesTable());
+  }
+
+  function shapesOf(points) {
+    const names = {
+      rect: "square",
+      rectRot: "diamond",
+      star: "star",
+      cross: "upright cross",
+      crossRot: "slanting cross",
+      triangle: "triangle",
+      circle: "circle"
+    };
+    const there = new Set(points.filter(isDrawn).map((point) => point.operators));
+    return Object.keys(shapes)
+        .filter((one) => one !== "all" && there.has(one))
+        .map((one) => `${names[shapes[one]]} ${Format.words(one)}`)
+        .join(", ");
   }
 
   function pointTable(points) {
@@ -107,14 +127,17 @@ const Rooflines = (() => {
           "Operator", "Phase", {text: "Ops a byte", num: true}, {text: "Reached", num: true},
           "Bound by", {text: "Of the roof", num: true}
         ],
-        points.map(
-            (point) =>
-                [Format.words(point.operators), point.phase,
-                 Dom.number(
-                     `point.${point.phase}.${point.depth}.${point.operators}`, point.ops_per_byte,
-                     point.ops_per_byte.toFixed(2)),
-                 `${Format.ops(point.ops_per_second)}op/s`, point.bound_by || "–",
-                 point.fraction ? Format.percent(point.fraction) : "–"]));
+        points.map((point) => {
+          const value = (name, text) =>
+              number(`${point.phase}.${point.depth}.${point.operators}.${name}`, point[name], text);
+          return [
+            Format.words(point.operators), point.phase,
+            value("ops_per_byte", point.ops_per_byte.toFixed(2)),
+            value("ops_per_second", `${Format.ops(point.ops_per_second)}op/s`),
+            point.bound_by || "–",
+            point.fraction ? value("fraction", Format.percent(point.fraction)) : "–"
+          ];
+        }));
   }
 
   function roofConfig(points) {
@@ -156,6 +179,8 @@ const Rooflines = (() => {
       type: "logarithmic",
       title: {display: true, text},
       ...more,
+      grid:
+          {color: ({tick}) => (tick && isPower(tick.value) ? Theme.color("line") : "transparent")},
       ticks: {
         maxRotation: 0,
         autoSkip: false,
@@ -193,15 +218,16 @@ const Rooflines = (() => {
 
   // Of one step, from the sums over several.
   function phases() {
-    return body.points.filter((point) => point.operators === "all")
-        .map((point) => ({
-               name: `${point.phase} of ${
-                   Format.plural(
-                       Math.round(point.tokens / Math.max(1, point.steps)),
-                       "token")} at ${Format.count(point.depth)}`,
-               weights: point.weight_bytes / Math.max(1, point.steps),
-               kv: point.kv_bytes / Math.max(1, point.steps)
-             }));
+    return body.points.filter((point) => point.operators === "all").map((point) => {
+      const steps = Math.max(1, point.steps);
+      const tokens = Format.plural(Math.round(point.tokens / steps), "token");
+      return {
+        field: `${point.phase}.${point.depth}.step`,
+        name: [`${point.phase} of ${tokens}`, `after ${Format.count(point.depth)}`],
+        weights: point.weight_bytes / steps,
+        kv: point.kv_bytes / steps
+      };
+    });
   }
 
   function bytesConfig() {
@@ -236,9 +262,13 @@ const Rooflines = (() => {
 
   function bytesTable() {
     return Dom.table(
-        "Bytes a step",
+        "What a step reads, after so many tokens",
         ["Step", {text: "Weights", num: true}, {text: "Keys and values", num: true}],
-        phases().map((row) => [row.name, Format.bytes(row.weights), Format.bytes(row.kv)]));
+        phases().map(
+            (row) =>
+                [row.name.join(" "),
+                 number(`${row.field}.weight_bytes`, row.weights, Format.bytes(row.weights)),
+                 number(`${row.field}.kv_bytes`, row.kv, Format.bytes(row.kv))]));
   }
 
   // What the engine's last step took, where operators are told.

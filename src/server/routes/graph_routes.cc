@@ -78,21 +78,35 @@ void AnswerGrowth(ServerContext& context, RouteCall call) {
   if (!is_taken) RespondError(context, call, ShuttingDown());
 }
 
-// Measured by whoever asks first, and again where the cache had no room for the model's points; of
-// the engine's thread.
+// Measured when somebody first asks; of the engine's thread.
 struct KnownRoofline {
   std::string body{};  // empty: not yet
+  bool is_measuring = false;
+  std::vector<RouteCall> waiting{};  // asked meanwhile
 };
 
-void AnswerRoofline(ServerContext& context, KnownRoofline& known, RouteCall call) {
-  const bool is_taken = context.engine.Post([&context, &known, call](Engine& engine) mutable {
-    if (known.body.empty()) {
-      auto body = MeasureRooflineBody(engine, context.model.id);
-      if (!body.ok()) return RespondError(context, call, ApiErrorOf(body.error()));
-      if (!body->has_points) return call.exchange->Respond({.body = std::move(body->json)});
-      known.body = std::move(body->json);
+void MeasureRoofline(ServerContext& context, KnownRoofline& known, Engine& engine) {
+  known.is_measuring = true;
+  Result<std::string> body =
+      MeasureRooflineBody(engine, context.model.id, [&context] { return context.engine.Yield(); });
+  known.is_measuring = false;
+  for (RouteCall& call : std::exchange(known.waiting, {})) {
+    if (body.ok()) {
+      call.exchange->Respond({.body = *body});
+    } else if (body.error().code == ErrorCode::kInterrupted) {
+      RespondError(context, call, ShuttingDown());
+    } else {
+      RespondError(context, call, ApiErrorOf(body.error()));
     }
-    call.exchange->Respond({.body = known.body});
+  }
+  if (body.ok()) known.body = std::move(body).value();
+}
+
+void AnswerRoofline(ServerContext& context, KnownRoofline& known, RouteCall call) {
+  const bool is_taken = context.engine.Post([&context, &known, call](Engine& engine) {
+    if (!known.body.empty()) return call.exchange->Respond({.body = known.body});
+    known.waiting.push_back(call);
+    if (!known.is_measuring) MeasureRoofline(context, known, engine);
   });
   if (!is_taken) RespondError(context, call, ShuttingDown());
 }

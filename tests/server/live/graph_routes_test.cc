@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <chrono>
+#include <future>
 
 #include "plan/kv_cost.h"
 #include "server/routes_rig.h"
@@ -51,6 +53,21 @@ TEST(GraphRoutes, TheRooflineIsMeasuredOnce) {
   EXPECT_EQ(rig.Ask("GET", "/quire/roofline").body, first.body);
   // What was computed for it has left nothing behind.
   EXPECT_EQ(rig.context().engine.status().kv.used_blocks, 0);
+}
+
+TEST(GraphRoutes, RequestsAdvanceWhileTheRooflineIsMeasured) {
+  RoutesRig rig;
+  std::future<RigAnswer> roofline =
+      std::async(std::launch::async, [&] { return rig.Ask("GET", "/quire/roofline"); });
+  int num_answers = 0;
+  while (roofline.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const char* body = R"({"model": "rig", "prompt": [3], "max_tokens": 2})";
+    EXPECT_EQ(rig.Ask("POST", "/v1/completions", body).status, 200);
+    ++num_answers;
+  }
+  // It has dozens of parts, and an answer takes a few steps.
+  EXPECT_GE(num_answers, 3);
+  EXPECT_EQ(rig.Ask("GET", "/quire/roofline").body, roofline.get().body);
 }
 
 TEST(GraphRoutes, AreForAdminsAndForAsLongAsTheEngineRuns) {
