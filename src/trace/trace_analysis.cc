@@ -19,6 +19,12 @@ double& TotalOf(RequestLife& life, LifeKind kind) {
   return life.total_ms[static_cast<size_t>(kind)];
 }
 
+// Of sequences that wait, one that lost its blocks is told before one that has had none, and that
+// before one that has some.
+int RankOf(LifeKind wait) {
+  return wait == LifeKind::kPreempted ? 2 : wait == LifeKind::kQueued ? 1 : 0;
+}
+
 void CountReason(const std::string& reason, std::map<std::string, int64_t>& counts) {
   const bool is_kept =
       reason.size() <= kMaxReasonBytes && (counts.size() < kMaxReasons || counts.contains(reason));
@@ -37,8 +43,8 @@ std::string_view NameOf(LifeKind kind) {
 struct TraceAnalysis::Part {
   const StepLine* computes = nullptr;  // prefill before decode
   const StepLine* preempts = nullptr;
-  const StepLine* waits = nullptr;  // one without blocks before others
-  bool waits_out = false;           // that one has no blocks, and others of the request had
+  const StepLine* waits = nullptr;
+  LifeKind wait = LifeKind::kBetween;  // what that line comes to
   int64_t num_tokens = 0;
 };
 
@@ -105,12 +111,13 @@ void TraceAnalysis::Gather(const StepLine& line, Track& track, Part& part) {
     track.out.insert(line.sequence);
     part.preempts = &line;
   } else if (line.action == "wait") {
-    // A sequence that came later, as a fork, may wait for its first blocks.
-    const bool is_out = track.out.contains(line.sequence) ||
-                        (track.has_run && !track.computed.contains(line.sequence));
-    if (part.waits_out && !is_out) return;
+    // A fork that found no place has had no step, however long others of its request have run.
+    const LifeKind wait = track.out.contains(line.sequence)         ? LifeKind::kPreempted
+                          : !track.computed.contains(line.sequence) ? LifeKind::kQueued
+                                                                    : LifeKind::kBetween;
+    if (RankOf(wait) < RankOf(part.wait)) return;
     part.waits = &line;
-    part.waits_out = is_out;
+    part.wait = wait;
   }
 }
 
@@ -119,7 +126,6 @@ void TraceAnalysis::Follow(Track& track, const Part& part, const StepEvent& step
   track.last_step = step_idx_;
   if (part.computes != nullptr) {
     TellStep(track, part, step);
-    track.has_run = true;
     track.waits = LifeKind::kBetween;
     track.reason.clear();
     track.other = 0;
@@ -131,12 +137,8 @@ void TraceAnalysis::Follow(Track& track, const Part& part, const StepEvent& step
     track.waits = LifeKind::kPreempted;
   } else if (line->reason == "tier_load") {
     track.waits = LifeKind::kWaitsForTier;
-  } else if (part.waits_out) {
-    // Its other sequences ran on, and have ended or wait themselves.
-    track.waits = LifeKind::kPreempted;
-  } else if (track.waits == LifeKind::kWaitsForTier) {
-    // Loaded, and not admitted yet.
-    track.waits = track.has_run ? LifeKind::kPreempted : LifeKind::kQueued;
+  } else {
+    track.waits = part.wait;
   }
   track.reason = line->reason;
   track.other = line->other;

@@ -48,12 +48,12 @@ struct TraceCounters {
 };
 
 enum class LifeKind : uint8_t {
-  kQueued,        // came, and has had no step
+  kQueued,        // what waits of it has had no step: it came, or an answer parted from another
   kWaitsForTier,  // a tier has some of its prompt
   kPrefill,       // a chunk of its prompt, or of what it had to compute again
   kDecode,        // one or more steps that draw its tokens
   kBetween,       // it runs, and no step computes anything of it
-  kPreempted,     // it has run, and what waits of it has no blocks
+  kPreempted,     // what waits of it has run, and gave its blocks back
 };
 inline constexpr int kNumLifeKinds = 6;
 // "queued", "waits_for_tier", "prefill", "decode", "between", "preempted"
@@ -120,8 +120,7 @@ class TraceAnalysis {
     LifeKind waits = LifeKind::kQueued;
     std::string reason{};
     int64_t other = 0;
-    int64_t last_step = 0;  // index of the last step that named it
-    bool has_run = false;
+    int64_t last_step = 0;                   // index of the last step that named it
     std::unordered_set<int64_t> computed{};  // sequences that have
     std::unordered_set<int64_t> out{};       // those that were preempted and have not run since
   };

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -177,7 +178,7 @@ class BlockBook {
 };
 
 // A thousand requests of all kinds on a small pool: shared prefixes, several answers, beams,
-// drafts, deadlines, aborts, what does not read the cache, pins.
+// drafts, deadlines, aborts, priorities, what does not read the cache, pins.
 class Crowd {
  public:
   Crowd(Engine& engine, int count) : engine_(engine), count_(count) {}
@@ -207,6 +208,8 @@ class Crowd {
     if (i % 19 == 3) request.embedding = Pooling::kMean;
     if (i % 23 == 4) request.timeout_ms = 0.05;
     if (i % 29 == 5) request.use_kv_cache = false;
+    // Takes the blocks of others, who seldom run out of them by themselves.
+    if (i % 31 == 6) request.priority = -1;
     request.ignore_end_of_text = i % 2 == 0;
     if (request.beams.width > 0) request.num_choices = 1;
     if (request.embedding) request.num_choices = 1;
@@ -288,6 +291,40 @@ TEST_F(EngineTraceTest, AThousandRequestsReplayedGiveTheEnginesCounts) {
   for (const char* reason :
        {"admission", "growth", "computed", "preempt", "end", "allocation", "pin"}) {
     EXPECT_TRUE(book.reasons().contains(reason)) << reason;
+  }
+}
+
+TEST_F(EngineTraceTest, AnAnswerThatHasHadNoPlaceIsQueuedAndNotPreempted) {
+  TraceKeeper trace({.blocks = true});
+  EngineOptions options{.scheduler = {.max_sequences = 1}};
+  const auto engine = Traced(trace, /*num_blocks=*/0, options);
+  Request both = Sampled(Ascending(20), 4);
+  both.num_choices = 2;
+  const auto id = engine->Submit(both);
+  ASSERT_TRUE(id.ok());
+  // The first answer has the only place, and the second waits for it.
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Step());
+  Request urgent = Sampled(Ascending(20, 3), 4);
+  urgent.priority = -1;
+  ASSERT_TRUE(engine->Submit(urgent).ok());
+  engine->RunUntilIdle();
+
+  TraceAnalysis analysis;
+  for (const TraceEvent& event : trace.events) analysis.Add(event);
+  EXPECT_EQ(analysis.counters().preemptions, 0);
+  std::vector<RequestLife> lives = analysis.TakeEnded();
+  const auto life =
+      std::ranges::find(lives, *id, [](const auto& one) { return one.request.request; });
+  ASSERT_NE(life, lives.end());
+  EXPECT_EQ(life->end->num_preemptions, 0);
+  std::string kinds;
+  for (const LifeSpan& span : life->spans) {
+    const std::string kind(NameOf(span.kind));
+    if (span.kind != LifeKind::kBetween && !kinds.ends_with(kind + " ")) kinds += kind + " ";
+  }
+  EXPECT_EQ(kinds, "queued prefill decode queued prefill decode ");
+  for (const BlockEvent& block : trace.All<BlockEvent>()) {
+    EXPECT_NE(block.reason, "preempt");
   }
 }
 

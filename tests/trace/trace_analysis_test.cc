@@ -166,7 +166,7 @@ TEST(TraceAnalysis, ASequenceThatIsOutIsPreemptedOnceItsSiblingsHaveEnded) {
   ExpectConsecutive(life);
 }
 
-TEST(TraceAnalysis, ASequenceThatNeverRanIsPreemptedWhereOthersOfItsRequestDid) {
+TEST(TraceAnalysis, AForkThatHasHadNoStepIsQueuedHoweverLongItsSiblingsRan) {
   StepLine fork = Line("wait", 1, 0, "no_blocks");
   fork.sequence = 102;
   const RequestLife life =
@@ -174,8 +174,38 @@ TEST(TraceAnalysis, ASequenceThatNeverRanIsPreemptedWhereOthersOfItsRequestDid) 
               Step(1, 0, 10, {Line("prefill", 1, 16)}), Step(2, 10, 10, {fork}),
               Step(3, 20, 10, {fork, Line("wait", 1, 0, "token_budget")}),
               EndEvent{.ms = 30, .request = 1}});
-  EXPECT_EQ(Kinds(life), "prefill preempted");
+  EXPECT_EQ(Kinds(life), "prefill queued");
   EXPECT_EQ(life.spans.back().reason, "no_blocks");
+  EXPECT_DOUBLE_EQ(life.total_ms[static_cast<size_t>(LifeKind::kQueued)], 20);
+  ExpectConsecutive(life);
+}
+
+TEST(TraceAnalysis, AForkOfAPreemptedSequenceIsQueuedOnceThatOneRunsAgain) {
+  StepLine fork = Line("wait", 1, 0, "no_slot");
+  fork.sequence = 102;
+  const RequestLife life = LifeOf({RequestEvent{.ms = 0, .request = 1, .num_choices = 2},
+                                   Step(1, 0, 10, {Line("prefill", 1, 16)}),
+                                   Step(2, 10, 10, {Line("preempt", 1, 0, "no_blocks")}),
+                                   Step(3, 20, 10, {Line("wait", 1, 0, "no_blocks"), fork}),
+                                   Step(4, 30, 10, {Line("prefill", 1, 17), fork}),
+                                   Step(5, 40, 10, {fork}), EndEvent{.ms = 60, .request = 1}});
+  EXPECT_EQ(Kinds(life), "prefill preempted prefill queued");
+  EXPECT_EQ(life.spans.back().reason, "no_slot");
+  EXPECT_DOUBLE_EQ(life.total_ms[static_cast<size_t>(LifeKind::kPreempted)], 20);
+  EXPECT_DOUBLE_EQ(life.total_ms[static_cast<size_t>(LifeKind::kQueued)], 20);
+  ExpectConsecutive(life);
+}
+
+TEST(TraceAnalysis, AForkWhosePrefixATierHadIsQueuedWhenThatHasCome) {
+  StepLine loads = Line("wait", 1, 0, "tier_load");
+  loads.sequence = 102;
+  StepLine waits = Line("wait", 1, 0, "no_slot");
+  waits.sequence = 102;
+  const RequestLife life =
+      LifeOf({RequestEvent{.ms = 0, .request = 1, .num_choices = 2},
+              Step(1, 0, 10, {Line("prefill", 1, 16)}), Step(0, 10, 1, {loads}),
+              Step(0, 20, 1, {waits}), EndEvent{.ms = 30, .request = 1}});
+  EXPECT_EQ(Kinds(life), "prefill waits_for_tier queued");
   ExpectConsecutive(life);
 }
 
