@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/bytes.h"
+#include "cli/bench/crowd.h"
 #include "cli/bench/load.h"
 #include "cli/process_memory.h"
 #include "plan/byte_size.h"
@@ -73,58 +74,13 @@ Result<Moment> Look(const Engine& engine) {
   return moment;
 }
 
-// Requests that run together, all of one kind.
-class Crowd {
- public:
-  Crowd(Engine& engine, const VerifyQuestion& question) : engine_(engine), question_(question) {}
-  // Whatever still runs ends here.
-  ~Crowd() {
-    engine_.AbortAll();
-    engine_.RunUntilIdle();
-  }
-  Crowd(const Crowd&) = delete;
-  Crowd& operator=(const Crowd&) = delete;
-
-  Status Add(std::vector<int32_t> prompt, const SamplingParameters& sampling, int max_tokens) {
-    return Add({.prompt = std::move(prompt),
-                .sampling = sampling,
-                .max_tokens = max_tokens,
-                .ignore_end_of_text = true});
-  }
-  Status Add(Request request) {
-    const size_t at = num_tokens_.size();
-    num_tokens_.push_back(0);
-    RequestHooks hooks{.on_piece = [this, at](const AnswerPiece&) { ++num_tokens_[at]; },
-                       .on_finish =
-                           [this](const RequestResult& result) {
-                             num_preemptions_ += result.num_preemptions;
-                             if (!result.status.ok()) failure_ = result.status;
-                           }};
-    const auto id = engine_.Submit(std::move(request), std::move(hooks));
-    if (!id.ok()) return id.error();
-    return {};
-  }
-
-  // `after_step` sees the engine between two steps.
-  Status Run(const std::function<Status(const Crowd&)>& after_step = {}) {
-    while (engine_.Step()) {
-      QUIRE_RETURN_IF_ERROR(failure_);
-      if (!question_.go_on()) return MakeError(ErrorCode::kInterrupted, "interrupted");
-      if (after_step) QUIRE_RETURN_IF_ERROR(after_step(*this));
-    }
-    return failure_;
-  }
-
-  int fewest_tokens() const { return *std::ranges::min_element(num_tokens_); }
-  int num_preemptions() const { return num_preemptions_; }
-
- private:
-  Engine& engine_;
-  const VerifyQuestion& question_;
-  std::vector<int> num_tokens_;  // sampled, of each request
-  int num_preemptions_ = 0;
-  Status failure_{};
-};
+Request RequestFor(std::vector<int32_t> prompt, const SamplingParameters& sampling,
+                   int max_tokens) {
+  return {.prompt = std::move(prompt),
+          .sampling = sampling,
+          .max_tokens = max_tokens,
+          .ignore_end_of_text = true};
+}
 
 // One engine on its way to the heaviest shape.
 class Verification {
@@ -173,9 +129,9 @@ class Verification {
 
   // The blocks of the first 16 tokens: one of each group.
   Status MeasureOneBlock() {
-    Crowd crowd(*engine_, question_);
-    QUIRE_RETURN_IF_ERROR(crowd.Add(Tokens(0, kBlockSlots), {.temperature = 0}, 1));
-    QUIRE_RETURN_IF_ERROR(crowd.Run());
+    Crowd crowd(*engine_, question_.go_on);
+    QUIRE_RETURN_IF_ERROR(crowd.Add(RequestFor(Tokens(0, kBlockSlots), {.temperature = 0}, 1)));
+    QUIRE_RETURN_IF_ERROR(crowd.StepToTheEnd());
     const KvUsage usage = engine_->cache().usage();
     first_blocks_ = usage.used_blocks + usage.cached_blocks;
     return {};
@@ -185,12 +141,12 @@ class Verification {
     question_.show("filling the samplers");
     size_t before = 0;
     for (int round = 0; round < kMostSamplerRounds; ++round) {
-      Crowd crowd(*engine_, question_);
+      Crowd crowd(*engine_, question_.go_on);
       for (int i = 0; i < plan().num_sequences; ++i) {
-        QUIRE_RETURN_IF_ERROR(
-            crowd.Add(Tokens(i, kBlockSlots), HeaviestSampling(engine_->vocab_size()), 4));
+        QUIRE_RETURN_IF_ERROR(crowd.Add(
+            RequestFor(Tokens(i, kBlockSlots), HeaviestSampling(engine_->vocab_size()), 4)));
       }
-      QUIRE_RETURN_IF_ERROR(crowd.Run());
+      QUIRE_RETURN_IF_ERROR(crowd.StepToTheEnd());
       const size_t now = engine_->memory_held().sampling_bytes;
       if (round > 0 && now == before) break;
       before = now;
@@ -204,47 +160,53 @@ class Verification {
     const int64_t rows = std::min<int64_t>(question_.engine.max_batched_tokens,
                                            int64_t{plan().context_tokens} * plan().num_sequences);
     if (int64_t{prompt_tokens()} * plan().num_sequences >= rows) return {};
-    Crowd crowd(*engine_, question_);
+    Crowd crowd(*engine_, question_.go_on);
     for (int i = 0; i < plan().num_sequences; ++i) {
       QUIRE_RETURN_IF_ERROR(
           crowd.Add({.prompt = Tokens(i, plan().context_tokens), .embedding = Pooling::kLast}));
     }
-    QUIRE_RETURN_IF_ERROR(crowd.Run());
+    QUIRE_RETURN_IF_ERROR(crowd.StepToTheEnd());
     engine_->runner().cache().DropCached();
     return {};
   }
 
   // All prompts, in the largest steps; their entries stay in the cache.
   Status ComputePrompts() {
-    Crowd crowd(*engine_, question_);
+    Crowd crowd(*engine_, question_.go_on);
     for (int i = 0; i < plan().num_sequences; ++i) {
-      QUIRE_RETURN_IF_ERROR(crowd.Add(Tokens(i, prompt_tokens()), {.temperature = 0}, 1));
+      QUIRE_RETURN_IF_ERROR(
+          crowd.Add(RequestFor(Tokens(i, prompt_tokens()), {.temperature = 0}, 1)));
     }
     const int64_t first = engine_->counters().computed_tokens;
     const int64_t all = int64_t{prompt_tokens()} * plan().num_sequences;
-    return crowd.Run([&](const Crowd&) -> Status {
+    return crowd.StepUntil([&] {
       question_.show(fmt::format("computing the prompts: {} of {} tokens",
                                  engine_->counters().computed_tokens - first, all));
-      return {};
+      return false;
     });
   }
 
   // All sequences to their whole context, side by side.
   Status FillContexts() {
     question_.show("decoding to the whole context");
-    Crowd crowd(*engine_, question_);
+    Crowd crowd(*engine_, question_.go_on);
     for (int i = 0; i < plan().num_sequences; ++i) {
-      QUIRE_RETURN_IF_ERROR(crowd.Add(Tokens(i, prompt_tokens()), {.temperature = 0}, kLastTokens));
+      QUIRE_RETURN_IF_ERROR(
+          crowd.Add(RequestFor(Tokens(i, prompt_tokens()), {.temperature = 0}, kLastTokens)));
     }
-    bool is_full = false;
-    QUIRE_RETURN_IF_ERROR(crowd.Run([&](const Crowd& running) -> Status {
+    const auto count_running = [&] {
       most_sequences_ = std::max(most_sequences_, engine_->num_running());
-      if (is_full || running.fewest_tokens() < kLastTokens - 1) return {};
-      is_full = true;
-      const KvUsage usage = engine_->cache().usage();
-      full_blocks_ = usage.used_blocks + usage.cached_blocks;
-      QUIRE_ASSIGN_OR_RETURN(full_, Look(*engine_));
-      return {};
+    };
+    QUIRE_RETURN_IF_ERROR(crowd.StepUntil([&] {
+      count_running();
+      return crowd.fewest_tokens() >= kLastTokens - 1;
+    }));
+    const KvUsage usage = engine_->cache().usage();
+    full_blocks_ = usage.used_blocks + usage.cached_blocks;
+    QUIRE_ASSIGN_OR_RETURN(full_, Look(*engine_));
+    QUIRE_RETURN_IF_ERROR(crowd.StepUntil([&] {
+      count_running();
+      return false;
     }));
     // Prompts that windows have passed over may be lost in part and computed again, so that the
     // sequences come one after the other: those count that the cache had room for.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cli/bench/crowd.h"
 #include "cli/bench/figures.h"
 #include "cli/bench/load.h"
 
@@ -21,78 +22,6 @@ Request RequestFor(std::vector<int32_t> prompt, int output_tokens) {
           .max_tokens = output_tokens,
           .ignore_end_of_text = true};
 }
-
-// Requests under way, their first failure, and how many tokens each has.
-class Crowd {
- public:
-  Crowd(Engine& engine, const std::function<bool()>& go_on) : engine_(engine), go_on_(go_on) {}
-  // Whatever still runs ends here.
-  ~Crowd() {
-    for (const Member& member : members_) {
-      if (!member.has_ended) engine_.Abort(member.id);
-    }
-    engine_.RunUntilIdle();
-  }
-  Crowd(const Crowd&) = delete;
-  Crowd& operator=(const Crowd&) = delete;
-
-  // `on_token` may be empty.
-  Status Add(Request request, std::function<void()> on_token = {}) {
-    const size_t at = members_.size();
-    members_.emplace_back();
-    members_[at].has_ended = true;  // until it has begun
-    RequestHooks hooks{.on_piece =
-                           [this, at, on_token = std::move(on_token)](const AnswerPiece&) {
-                             ++members_[at].num_tokens;
-                             if (on_token) on_token();
-                           },
-                       .on_finish =
-                           [this, at](const RequestResult& result) {
-                             members_[at].has_ended = true;
-                             if (!result.status.ok()) failure_ = result.status;
-                           }};
-    QUIRE_ASSIGN_OR_RETURN(members_[at].id, engine_.Submit(std::move(request), std::move(hooks)));
-    members_[at].has_ended = false;
-    return {};
-  }
-
-  // Steps until `done`, or nothing is left to do.
-  template <typename Done>
-  Status StepUntil(const Done& done) {
-    while (!done()) {
-      if (!go_on_()) return MakeError(ErrorCode::kInterrupted, "interrupted");
-      if (!engine_.Step()) break;
-      QUIRE_RETURN_IF_ERROR(failure_);
-    }
-    return {};
-  }
-  Status StepToTheEnd() {
-    return StepUntil([] { return false; });
-  }
-
-  int fewest_tokens() const {
-    int fewest = members_.front().num_tokens;
-    for (const Member& member : members_) fewest = std::min(fewest, member.num_tokens);
-    return fewest;
-  }
-  int64_t num_tokens() const {
-    int64_t sum = 0;
-    for (const Member& member : members_) sum += member.num_tokens;
-    return sum;
-  }
-
- private:
-  struct Member {
-    RequestId id = 0;
-    int num_tokens = 0;
-    bool has_ended = false;
-  };
-
-  Engine& engine_;
-  const std::function<bool()>& go_on_;
-  std::vector<Member> members_;
-  Status failure_;
-};
 
 // Each sequence's first `count` tokens.
 std::vector<std::vector<int32_t>> PromptsOf(const SpeedTest& test, int count, uint64_t seed,
