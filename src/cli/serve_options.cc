@@ -8,7 +8,9 @@
 #include <ctime>
 
 #include "cli/model_path.h"
+#include "formats/printable.h"
 #include "plan/byte_size.h"
+#include "server/routes/host_names.h"
 
 namespace quire {
 namespace {
@@ -34,6 +36,11 @@ void AddNetworkFlags(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str();
   app.add_option("--cors,--allowed-origins", flags.cors,
                  "origins of web pages that may ask, separated by commas; * = any (default: none)")
+      ->delimiter(',');
+  app.add_option("--allowed-hosts", flags.allowed_hosts,
+                 "without API keys: further names of this server, separated by commas, that the "
+                 "page and /quire/ are answered for, such as quire or *.example.com; * = any "
+                 "(default: addresses, localhost, --host and the machine's name)")
       ->delimiter(',');
   CLI::Option* certificate =
       app.add_option("--ssl-cert-file,--ssl-certfile", flags.certificate_file,
@@ -146,6 +153,13 @@ Result<ServerOptions> ServerOptionsOf(const ServeFlags& flags) {
   if (std::ranges::find(flags.names, "") != flags.names.end()) {
     return MakeError(ErrorCode::kInvalidArgument, "--alias: a name of the model is empty");
   }
+  for (const std::string& host : flags.allowed_hosts) {
+    if (IsHostPattern(host)) continue;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--allowed-hosts '{}': expected a name without scheme and port, such as quire "
+                     "or *.example.com, or *; addresses need not be listed",
+                     Printable(host, 120));
+  }
   options.http.host = flags.host;
   options.http.port = flags.port;
   options.http.certificate_file = flags.certificate_file;
@@ -154,6 +168,8 @@ Result<ServerOptions> ServerOptionsOf(const ServeFlags& flags) {
   options.http.header_timeout = MillisecondsOf(flags.header_timeout);
   options.http.idle_timeout = MillisecondsOf(flags.idle_timeout);
   options.router.cors_origins = flags.cors;
+  options.router.allowed_hosts = flags.allowed_hosts;
+  options.router.allowed_hosts.push_back(flags.host);
   options.limits.body.max_body_bytes = max_body;
   options.limits.max_queued = flags.engine.max_queue;
   options.limits.request_timeout_ms = flags.request_timeout * 1000;

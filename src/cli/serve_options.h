@@ -24,6 +24,7 @@ struct ServeFlags {
   std::optional<std::string> api_key{};
   std::string api_key_file{};
   std::vector<std::string> cors{};
+  std::vector<std::string> allowed_hosts{};
   std::string certificate_file{};
   std::string key_file{};
 

@@ -728,6 +728,8 @@ class StartTest(ServeCase):
                             (("--log-format", "xml"), "json"), (("--ssl-cert-file", "a"), "ssl-key"),
                             (("--memory", "lots"), "lots"), (("--max-queue", "-1"), "max-queue"),
                             (("--api-key", "a", "--api-key-file", "b"), "api-key"),
+                            (("--allowed-hosts", "http://x"), "without scheme and port"),
+                            (("--allowed-hosts", "quire,x:80"), "'x:80'"),
                             (("--api-key", ""), "API key"), (("--api-key", "short"), "API key"),
                             (("--alias", ""), "alias")):
             with self.subTest(flags=flags):
@@ -737,6 +739,29 @@ class StartTest(ServeCase):
     def test_a_key_that_is_set_and_empty_opens_nothing(self):
         said, _ = self.refuses(TINY, code=2, environment={"QUIRE_API_KEY": ""})
         self.assertIn("API key", said)
+
+    def test_a_page_of_another_name_sees_nothing_of_the_cache(self):
+        for flags, statuses in (((), (403, 403, 403, 200, 200)),
+                                (("--allowed-hosts", "x.example,*.lan"), (403, 200, 200, 200, 200)),
+                                (("--allowed-hosts", "*"), (200, 200, 200, 200, 200))):
+            server = self.start(*flags)
+            hosts = ("evil.example", "x.example:80", "Box.lan", f"localhost:{server.port}", "[::1]")
+            for host, status in zip(hosts, statuses):
+                with self.subTest(flags=flags, host=host):
+                    headers = {"Host": host}
+                    for path in ("/", "/quire/blocks", "/quire/cache"):
+                        answer = ask(server, None, path, "GET", headers)
+                        self.assertEqual(answer[0], status)
+                    if status == 403:
+                        error = expect_error(self, answer, {403}, host)
+                        self.assertIn("--allowed-hosts", error["message"])
+                    self.assertEqual(ask(server, completion(), headers=headers)[0], 200)
+                    page = headers | {"Origin": "http://" + host}
+                    self.assertEqual(ask(server, completion(), headers=page)[0], status)
+            server.stop()
+        keys = self.start("--api-key", "sk-long-enough")
+        headers = {"Host": "evil.example", "Authorization": "Bearer sk-long-enough"}
+        self.assertEqual(ask(keys, None, "/quire/cache", "GET", headers)[0], 200)
 
     def test_a_wrong_flag_points_to_the_verbs_help(self):
         said, _ = self.refuses(TINY, "--prot", "1", code=2)

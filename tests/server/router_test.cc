@@ -241,6 +241,107 @@ TEST_F(CorsTest, ErrorsAreReadableToThePageToo) {
   EXPECT_THAT(answer.Header("Access-Control-Expose-Headers"), HasSubstr("X-Request-Id"));
 }
 
+// A page of a site whose name resolves to this machine.
+class HostTest : public ::testing::Test {
+ protected:
+  static RigAnswer Ask(RoutesRig& rig, std::string method, std::string path, std::string host,
+                       HttpHeaders more = {}) {
+    HttpRequest request{.method = std::move(method), .path = std::move(path), .body = "{}"};
+    request.headers = std::move(more);
+    request.headers.emplace_back("Host", std::move(host));
+    return rig.Ask(std::move(request));
+  }
+  static bool IsRefused(const RigAnswer& answer) {
+    return answer.status == 403 && answer.body.find("host_not_allowed") != std::string::npos;
+  }
+};
+
+TEST_F(HostTest, WhatShowsTheCacheIsAnsweredUnderItsOwnNamesAlone) {
+  RoutesRig rig;
+  int num_checked = 0;
+  for (const Route& route : rig.router().routes()) {
+    if (route.path != "/" && !route.path.starts_with("/quire/")) continue;
+    ++num_checked;
+    std::string path = route.path;
+    if (path.ends_with('*')) path.back() = 'x';
+    EXPECT_TRUE(IsRefused(Ask(rig, route.method, path, "evil.example:8080"))) << path;
+    // Events have no end.
+    if (path == "/quire/events") continue;
+    EXPECT_FALSE(IsRefused(Ask(rig, route.method, path, "localhost:8080"))) << path;
+  }
+  EXPECT_GE(num_checked, 12);
+  EXPECT_TRUE(IsRefused(Ask(rig, "GET", "/quire/cache/", "evil.example")));
+  EXPECT_TRUE(IsRefused(Ask(rig, "HEAD", "/quire/cache", "evil.example")));
+}
+
+TEST_F(HostTest, TheRefusalSaysWhatToDo) {
+  RoutesRig rig;
+  const RigAnswer answer = Ask(rig, "GET", "/quire/tree", "Evil.example:8080");
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_THAT(answer.body, AllOf(HasSubstr("'Evil.example:8080'"), HasSubstr("--allowed-hosts"),
+                                 HasSubstr("--api-key"), HasSubstr("permission_error")));
+  EXPECT_THAT(Ask(rig, "GET", "/", "a\x1b" + std::string(50'000, 'b')).body,
+              AllOf(Not(HasSubstr("\x1b")), ::testing::SizeIs(::testing::Lt(1000u))));
+}
+
+TEST_F(HostTest, WhatWatchesTheServerAsksUnderAnyName) {
+  RoutesRig rig;
+  for (const char* path : {"/health", "/live", "/version", "/openapi.json", "/metrics"}) {
+    EXPECT_EQ(Ask(rig, "GET", path, "quire:8080").status, 200) << path;
+    EXPECT_EQ(Ask(rig, "GET", path, "quire:8080", {{"Origin", "http://quire:8080"}}).status, 200);
+  }
+  EXPECT_EQ(Ask(rig, "OPTIONS", "/quire/cache", "quire").status, 204);
+  EXPECT_EQ(Ask(rig, "GET", "/nowhere", "quire").status, 404);
+}
+
+TEST_F(HostTest, ProgramsMayCallTheModelByAnyNameAndPagesMayNot) {
+  RoutesRig rig;
+  const HttpHeaders origin = {{"Origin", "http://evil.example:8080"}};
+  EXPECT_EQ(Ask(rig, "GET", "/v1/models", "quire:8080").status, 200);
+  int num_posts = 0;
+  for (const Route& route : rig.router().routes()) {
+    if (route.method != "POST" || route.path.starts_with("/quire/")) continue;
+    ++num_posts;
+    EXPECT_EQ(Ask(rig, "POST", route.path, "quire:8080").status, 400) << route.path;
+    EXPECT_TRUE(IsRefused(Ask(rig, "POST", route.path, "evil.example:8080", origin))) << route.path;
+    EXPECT_TRUE(IsRefused(Ask(rig, "POST", route.path, "evil.example", {{"Origin", "null"}})));
+    // The page of this server, and whoever else talks to it by its own name.
+    EXPECT_EQ(Ask(rig, "POST", route.path, "127.0.0.1:8080", origin).status, 400) << route.path;
+  }
+  EXPECT_GE(num_posts, 7);
+}
+
+TEST_F(HostTest, AnOriginThatCorsLetsInMayCallTheModelByAnyName) {
+  const HttpHeaders origin = {{"Origin", "https://app.example"}};
+  RoutesRig one({.router = {.cors_origins = {"https://app.example"}}});
+  EXPECT_EQ(Ask(one, "POST", "/v1/completions", "quire", origin).status, 400);
+  EXPECT_TRUE(
+      IsRefused(Ask(one, "POST", "/v1/completions", "quire", {{"Origin", "http://quire"}})));
+  EXPECT_TRUE(IsRefused(Ask(one, "GET", "/quire/cache", "quire", origin)));
+  RoutesRig any({.router = {.cors_origins = {"*"}}});
+  EXPECT_EQ(Ask(any, "POST", "/v1/completions", "quire", origin).status, 400);
+}
+
+TEST_F(HostTest, ListedNamesAreAnswered) {
+  RoutesRig rig({.router = {.allowed_hosts = {"quire", "*.lan"}}});
+  for (const char* host : {"quire:8080", "box.lan", "BOX.LAN.", "localhost"}) {
+    EXPECT_EQ(Ask(rig, "GET", "/quire/cache", host).status, 200) << host;
+  }
+  EXPECT_TRUE(IsRefused(Ask(rig, "GET", "/quire/cache", "evil.example")));
+  RoutesRig any({.router = {.allowed_hosts = {"*"}}});
+  EXPECT_EQ(Ask(any, "GET", "/quire/cache", "evil.example").status, 200);
+}
+
+TEST_F(HostTest, WithKeysTheNameDoesNotMatter) {
+  RoutesRig rig({.tenants = UserAndAdmin()});
+  EXPECT_EQ(Ask(rig, "GET", "/", "evil.example").status, 200);
+  EXPECT_EQ(Ask(rig, "GET", "/quire/cache", "evil.example").status, 401);
+  EXPECT_EQ(
+      Ask(rig, "GET", "/quire/cache", "evil.example", {{"Authorization", "Bearer sk-admin-key"}})
+          .status,
+      200);
+}
+
 TEST(RouterDeathTest, ARouteTwiceIsAFaultOfOurs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   RoutesRig rig;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/utf8.h"
+#include "server/openai/json_members.h"
 
 namespace quire {
 namespace {
@@ -12,21 +12,15 @@ namespace {
 constexpr size_t kMaxShownTokens = 16;
 
 void Milliseconds(std::string_view name, double value, JsonWriter& json) {
-  json.Key(name);
   // Thousandths are enough.
-  json.Number(std::round(value * 1000) / 1000);
-}
-
-void Text(std::string_view name, std::string_view value, JsonWriter& json) {
-  json.Key(name);
-  json.String(RepairUtf8(value));
+  NumberMember(name, std::round(value * 1000) / 1000, json);
 }
 
 void WriteTierMembers(const PrefixMiss& miss, JsonWriter& json) {
-  Text("tier", miss.tier, json);
+  TextMember("tier", miss.tier, json);
   if (miss.reason == MissReason::kTierDown) Milliseconds("down_for_ms", miss.down_for_ms, json);
   if (miss.reason == MissReason::kTierFault || miss.reason == MissReason::kOtherModel) {
-    Text("detail", miss.detail, json);
+    TextMember("detail", miss.detail, json);
   }
   if (miss.reason == MissReason::kCheaperToCompute) {
     Milliseconds("load_ms", miss.load_ms, json);
@@ -40,12 +34,11 @@ void WriteMiss(const PrefixMiss& miss, std::span<const int32_t> prompt, const To
                JsonWriter& json) {
   if (miss.reason == MissReason::kNone) return json.Null();
   json.BeginObject();
-  Text("reason", NameOf(miss.reason), json);
-  Text("message", MissText(miss, MissReader::kRequester), json);
-  json.Key("position");
-  json.Int(miss.position);
+  TextMember("reason", NameOf(miss.reason), json);
+  TextMember("message", MissText(miss, MissReader::kRequester), json);
+  IntMember("position", miss.position, json);
   const auto tokens = [&](std::string_view name, std::span<const int32_t> ids) {
-    Text(name, tokenizer.Decode(ids, /*with_control=*/true), json);
+    TextMember(name, tokenizer.Decode(ids, /*with_control=*/true), json);
   };
   const size_t position = std::min(static_cast<size_t>(std::max(miss.position, 0)), prompt.size());
   const std::span<const int32_t> rest = prompt.subspan(position);

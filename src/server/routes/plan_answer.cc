@@ -13,7 +13,7 @@
 #include "plan/byte_size.h"
 #include "plan/concurrency.h"
 #include "plan/presets.h"
-#include "server/openai/json_writer.h"
+#include "server/openai/json_members.h"
 #include "server/routes/quire_routes.h"
 
 namespace quire {
@@ -100,46 +100,22 @@ std::optional<ApiError> ReadQuestion(const QueryFields& query, PlanQuestion& que
   return std::nullopt;
 }
 
-void Int(std::string_view name, int64_t value, JsonWriter& json) {
-  json.Key(name);
-  json.Int(value);
-}
-
-void Bytes(std::string_view name, uint64_t value, JsonWriter& json) {
-  Int(name, static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)), json);
-}
-
-void String(std::string_view name, std::string_view value, JsonWriter& json) {
-  json.Key(name);
-  json.String(value);
-}
-
-void Bool(std::string_view name, bool value, JsonWriter& json) {
-  json.Key(name);
-  json.Bool(value);
-}
-
-void Number(std::string_view name, double value, JsonWriter& json) {
-  json.Key(name);
-  json.Number(value);
-}
-
 void WriteKv(const PlanQuestion& question, const MemoryPlan& plan, const KvCost& cost,
              JsonWriter& json) {
   json.Key("kv");
   json.BeginObject();
-  String("type", question.options.kv_element.name, json);
-  Bool("planned_only", question.options.kv_element.planned_only(), json);
-  Bytes("bytes_per_token", plan.kv_bytes_per_token, json);
-  Int("block_tokens", kBlockSlots, json);
-  Bytes("block_bytes", plan.kv_bytes_per_block, json);
-  Int("groups", cost.layout().num_groups(), json);
-  Int("blocks_per_sequence", plan.kv_blocks_per_sequence, json);
-  Int("blocks", plan.kv_blocks, json);
-  Bytes("bytes", plan.kv_bytes, json);
-  Bytes("formula_bytes", plan.kv_formula_bytes, json);
-  Bytes("sequence_bytes", plan.kv_sequence_bytes, json);
-  Bytes("sequence_formula_bytes", plan.kv_sequence_formula_bytes, json);
+  TextMember("type", question.options.kv_element.name, json);
+  BoolMember("planned_only", question.options.kv_element.planned_only(), json);
+  BytesMember("bytes_per_token", plan.kv_bytes_per_token, json);
+  IntMember("block_tokens", kBlockSlots, json);
+  BytesMember("block_bytes", plan.kv_bytes_per_block, json);
+  IntMember("groups", cost.layout().num_groups(), json);
+  IntMember("blocks_per_sequence", plan.kv_blocks_per_sequence, json);
+  IntMember("blocks", plan.kv_blocks, json);
+  BytesMember("bytes", plan.kv_bytes, json);
+  BytesMember("formula_bytes", plan.kv_formula_bytes, json);
+  BytesMember("sequence_bytes", plan.kv_sequence_bytes, json);
+  BytesMember("sequence_formula_bytes", plan.kv_sequence_formula_bytes, json);
   json.EndObject();
 }
 
@@ -147,9 +123,9 @@ void WriteMemory(const MemoryPlan& plan, JsonWriter& json) {
   json.Key("memory");
   json.BeginObject();
   for (const MemoryLine& line : plan.Lines()) {
-    Bytes(fmt::format("{}_bytes", line.name), line.bytes, json);
+    BytesMember(fmt::format("{}_bytes", line.name), line.bytes, json);
   }
-  Bytes("total_bytes", plan.total_bytes(), json);
+  BytesMember("total_bytes", plan.total_bytes(), json);
   json.EndObject();
 }
 
@@ -166,18 +142,18 @@ Status WriteFits(const PlanQuestion& question, JsonWriter& json) {
                          SequencesThatFit(question.shape, question.options, memory));
   QUIRE_ASSIGN_OR_RETURN(const auto types, FitByKvType(question.shape, question.options, memory));
   json.BeginObject();
-  Bytes("memory_bytes", memory, json);
-  Int("largest_context", context, json);
-  Int("sequences", sequences, json);
+  BytesMember("memory_bytes", memory, json);
+  IntMember("largest_context", context, json);
+  IntMember("sequences", sequences, json);
   json.Key("kv_types");
   json.BeginArray();
   for (const KvTypeFit& fit : types) {
     json.BeginObject();
-    String("type", fit.element.name, json);
-    Bool("planned_only", fit.element.planned_only(), json);
-    Bytes("bytes_per_token", fit.kv_bytes_per_token, json);
-    Int("largest_context", fit.largest_context, json);
-    Int("sequences", fit.sequences, json);
+    TextMember("type", fit.element.name, json);
+    BoolMember("planned_only", fit.element.planned_only(), json);
+    BytesMember("bytes_per_token", fit.kv_bytes_per_token, json);
+    IntMember("largest_context", fit.largest_context, json);
+    IntMember("sequences", fit.sequences, json);
     json.EndObject();
   }
   json.EndArray();
@@ -201,16 +177,16 @@ Status WriteConcurrency(const PlanQuestion& question, const MemoryPlan& plan, co
                                    .prefill_chunk = question.options.prefill_chunk};
   QUIRE_ASSIGN_OR_RETURN(const Concurrency there, PlanConcurrency(cost, *bytes, options));
   json.BeginObject();
-  Bytes("kv_bytes", there.kv_bytes, json);
-  Int("worst_case", there.worst_case, json);
-  Number("worst_case_ratio", there.worst_case_ratio, json);
-  Int("expected", there.expected, json);
-  Int("expected_steady", there.expected_steady, json);
-  Number("mean_live_tokens", there.live.mean_tokens, json);
-  Number("mean_input", options.lengths.mean_input, json);
-  Number("mean_output", options.lengths.mean_output, json);
-  Number("sigma", options.lengths.sigma, json);
-  Int("max_total", options.lengths.max_total, json);
+  BytesMember("kv_bytes", there.kv_bytes, json);
+  IntMember("worst_case", there.worst_case, json);
+  NumberMember("worst_case_ratio", there.worst_case_ratio, json);
+  IntMember("expected", there.expected, json);
+  IntMember("expected_steady", there.expected_steady, json);
+  NumberMember("mean_live_tokens", there.live.mean_tokens, json);
+  NumberMember("mean_input", options.lengths.mean_input, json);
+  NumberMember("mean_output", options.lengths.mean_output, json);
+  NumberMember("sigma", options.lengths.sigma, json);
+  IntMember("max_total", options.lengths.max_total, json);
   json.EndObject();
   return {};
 }
@@ -222,17 +198,17 @@ Result<std::string> Answer(const PlanQuestion& question) {
   std::string body;
   JsonWriter json(body);
   json.BeginObject();
-  String("object", "quire.plan_answer", json);
-  Int("version", kQuireVersion, json);
-  String("model", RepairUtf8(question.model), json);
-  Bool("is_preset", question.is_preset, json);
-  String("architecture", RepairUtf8(question.shape.config.architecture), json);
-  Bytes("parameters", question.shape.parameters, json);
-  Int("model_context", question.shape.config.context_length, json);
-  Int("context", plan.context_tokens, json);
-  Int("sequences", plan.num_sequences, json);
-  Int("prefill_chunk", question.options.prefill_chunk, json);
-  Int("threads", question.options.num_threads, json);
+  TextMember("object", "quire.plan_answer", json);
+  IntMember("version", kQuireVersion, json);
+  TextMember("model", question.model, json);
+  BoolMember("is_preset", question.is_preset, json);
+  TextMember("architecture", question.shape.config.architecture, json);
+  BytesMember("parameters", question.shape.parameters, json);
+  IntMember("model_context", question.shape.config.context_length, json);
+  IntMember("context", plan.context_tokens, json);
+  IntMember("sequences", plan.num_sequences, json);
+  IntMember("prefill_chunk", question.options.prefill_chunk, json);
+  IntMember("threads", question.options.num_threads, json);
   WriteKv(question, plan, cost, json);
   WriteMemory(plan, json);
   QUIRE_RETURN_IF_ERROR(WriteFits(question, json));

@@ -4,9 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/utf8.h"
 #include "plan/memory_plan.h"
-#include "server/openai/json_writer.h"
+#include "server/openai/json_members.h"
 #include "server/routes/break_even_body.h"
 #include "server/routes/completion_request.h"
 #include "server/routes/plan_answer.h"
@@ -23,28 +22,18 @@ struct RunningPlan {
   int64_t num_blocks = 0;
 };
 
-void Int(std::string_view name, int64_t value, JsonWriter& json) {
-  json.Key(name);
-  json.Int(value);
-}
-
-void Bytes(std::string_view name, uint64_t value, JsonWriter& json) {
-  Int(name, static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)), json);
-}
-
 void WriteKv(const KvLayout& layout, const RunningPlan& running, int64_t sequence_blocks,
              JsonWriter& json) {
   json.Key("kv");
   json.BeginObject();
-  json.Key("type");
-  json.String(KvElementOf(layout.type).name);
-  Bytes("bytes_per_token", layout.bytes_per_token, json);
-  Int("block_tokens", kBlockSlots, json);
-  Bytes("block_bytes", layout.block_bytes, json);
-  Int("groups", layout.num_groups(), json);
-  Int("blocks", running.num_blocks, json);
-  Bytes("bytes", static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
-  Int("blocks_per_sequence", sequence_blocks, json);
+  TextMember("type", KvElementOf(layout.type).name, json);
+  BytesMember("bytes_per_token", layout.bytes_per_token, json);
+  IntMember("block_tokens", kBlockSlots, json);
+  BytesMember("block_bytes", layout.block_bytes, json);
+  IntMember("groups", layout.num_groups(), json);
+  IntMember("blocks", running.num_blocks, json);
+  BytesMember("bytes", static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
+  IntMember("blocks_per_sequence", sequence_blocks, json);
   json.EndObject();
 }
 
@@ -56,9 +45,9 @@ void WriteMemory(const MemoryPlan& plan, uint64_t kv_bytes, JsonWriter& json) {
     // The pool as it is, in place of what one sequence would take.
     const uint64_t bytes = line.name == "kv" ? kv_bytes : line.bytes;
     total += bytes;
-    Bytes(fmt::format("{}_bytes", line.name), bytes, json);
+    BytesMember(fmt::format("{}_bytes", line.name), bytes, json);
   }
-  Bytes("total_bytes", total, json);
+  BytesMember("total_bytes", total, json);
   json.EndObject();
 }
 
@@ -70,9 +59,9 @@ void WriteFits(const KvLayout& layout, const RunningPlan& running, int context_l
   });
   json.Key("fits");
   json.BeginObject();
-  Int("sequences_of_whole_context", running.num_blocks / std::max<int64_t>(sequence_blocks, 1),
-      json);
-  Int("tokens_of_one_sequence", longest, json);
+  IntMember("sequences_of_whole_context",
+            running.num_blocks / std::max<int64_t>(sequence_blocks, 1), json);
+  IntMember("tokens_of_one_sequence", longest, json);
   json.EndObject();
 }
 
@@ -93,21 +82,17 @@ Result<std::string> PlanBody(const ServerContext& context, const RunningPlan& ru
   std::string body;
   JsonWriter json(body);
   json.BeginObject();
-  json.Key("object");
-  json.String("quire.plan");
-  Int("version", kQuireVersion, json);
-  json.Key("model");
-  json.String(context.model.id);
-  json.Key("file");
-  json.String(RepairUtf8(context.model.file));
-  json.Key("architecture");
-  json.String(RepairUtf8(shape.config.architecture));
-  Bytes("parameters", shape.parameters, json);
-  Int("context", context_length, json);
-  Int("model_context", shape.config.context_length, json);
-  Int("threads", running.num_threads, json);
-  Int("max_sequences", running.max_sequences, json);
-  Int("max_batched_tokens", running.max_batched_tokens, json);
+  TextMember("object", "quire.plan", json);
+  IntMember("version", kQuireVersion, json);
+  TextMember("model", context.model.id, json);
+  TextMember("file", context.model.file, json);
+  TextMember("architecture", shape.config.architecture, json);
+  BytesMember("parameters", shape.parameters, json);
+  IntMember("context", context_length, json);
+  IntMember("model_context", shape.config.context_length, json);
+  IntMember("threads", running.num_threads, json);
+  IntMember("max_sequences", running.max_sequences, json);
+  IntMember("max_batched_tokens", running.max_batched_tokens, json);
   WriteKv(layout, running, sequence_blocks, json);
   WriteMemory(plan, static_cast<uint64_t>(running.num_blocks) * layout.block_bytes, json);
   WriteFits(layout, running, context_length, sequence_blocks, json);

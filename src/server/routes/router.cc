@@ -97,14 +97,18 @@ std::string RequestedHeaders(const HttpRequest& request) {
   return *asked;
 }
 
+bool IsListed(const std::vector<std::string>& origins, const std::string& origin) {
+  return std::ranges::find(origins, origin) != origins.end();
+}
+
 // Empty without CORS.
 HttpHeaders CorsHeaders(const RouterOptions& options, const HttpRequest& request) {
   const auto& origins = options.cors_origins;
   if (origins.empty()) return {};
   HttpHeaders headers;
-  const bool is_any = std::ranges::find(origins, "*") != origins.end();
+  const bool is_any = IsListed(origins, "*");
   const std::string* origin = FindHeader(request.headers, "Origin");
-  const bool is_listed = origin != nullptr && std::ranges::find(origins, *origin) != origins.end();
+  const bool is_listed = origin != nullptr && IsListed(origins, *origin);
   // A cache in between must not give one origin what was meant for another.
   if (!is_any) headers.emplace_back("Vary", "Origin");
   if (is_any || is_listed) {
@@ -152,10 +156,33 @@ ApiError NoRight(const Route& route) {
           .code = "insufficient_permissions"};
 }
 
+ApiError NotItsName(const Route& route, const HttpRequest& request) {
+  const std::string* host = FindHeader(request.headers, "Host");
+  return {.status = 403,
+          .message = fmt::format("the host '{}' is not among those that {} is answered for without "
+                                 "an API key; start the server with --allowed-hosts NAME or "
+                                 "--api-key",
+                                 Printable(host == nullptr ? "" : *host, 120), route.path),
+          .type = "permission_error",
+          .code = "host_not_allowed"};
+}
+
 }  // namespace
 
 Router::Router(ServerContext& context, RouterOptions options)
-    : context_(context), options_(std::move(options)) {}
+    : context_(context), options_(std::move(options)), host_names_(options_.allowed_hosts) {}
+
+bool Router::IsAskedByItsName(const Route& route, const HttpRequest& request) const {
+  const std::string* host = FindHeader(request.headers, "Host");
+  if (host == nullptr || host_names_.Has(*host)) return true;
+  if (route.path == "/" || route.path.starts_with("/quire/")) return false;
+  // Load balancers and Prometheus have names of their own for us.
+  if (!route.needs_key || route.path == "/metrics") return true;
+  // An answer may quote what is cached (usage.quire). Browsers name the origin of every POST.
+  const std::string* origin = FindHeader(request.headers, "Origin");
+  return origin == nullptr || IsListed(options_.cors_origins, "*") ||
+         IsListed(options_.cors_origins, *origin);
+}
 
 void Router::Add(Route route) {
   QUIRE_CHECK(!route.path.empty() && route.path.front() == '/' && route.handler,
@@ -199,6 +226,9 @@ void Router::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange)
   if (found == routes_.end()) {
     const ApiError error = NoSuchMethod(call.request, allowed);
     return RespondError(context_, call, error, {{"Allow", allowed}});
+  }
+  if (!context_.tenants.asks_for_key() && !IsAskedByItsName(*found, call.request)) {
+    return RespondError(context_, call, NotItsName(*found, call.request));
   }
   if (found->needs_key && tenant == nullptr) {
     return RespondError(context_, call, NoKey(authorization != nullptr),

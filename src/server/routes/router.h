@@ -5,6 +5,12 @@
 // neighbour's path was meant; routes/neighbour_paths.h). Gives every answer its X-Request-Id (the
 // client's own where it is printable ASCII of at most 128 characters, one made here otherwise) and
 // the headers of CORS. A slash at a path's end does not matter.
+//
+// Without keys, the name that a request asks for is looked at instead (403; routes/host_names.h):
+// "/" and what is below /quire, which shows what others asked, is answered under the server's own
+// names alone. Under any other name the rest is answered to programs, and refused to what has an
+// Origin, as browsers give the scripts of pages, unless CORS lets that in. What needs no key where
+// there are keys, and /metrics, is there under any name.
 #pragma once
 
 #include <functional>
@@ -15,6 +21,7 @@
 
 #include "server/api_error.h"
 #include "server/http/http_exchange.h"
+#include "server/routes/host_names.h"
 #include "server/server_context.h"
 
 namespace quire {
@@ -39,7 +46,8 @@ struct Route {
 };
 
 struct RouterOptions {
-  std::vector<std::string> cors_origins{};  // "*" = any; empty = no CORS headers
+  std::vector<std::string> cors_origins{};   // "*" = any; empty = no CORS headers
+  std::vector<std::string> allowed_hosts{};  // patterns, beside those that are always the server's
 };
 
 class Router {
@@ -54,8 +62,11 @@ class Router {
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  bool IsAskedByItsName(const Route& route, const HttpRequest& request) const;
+
   ServerContext& context_;
   RouterOptions options_;
+  HostNames host_names_;
   std::vector<Route> routes_;
 };
 

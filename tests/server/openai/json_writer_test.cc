@@ -1,4 +1,4 @@
-#include "server/openai/json_writer.h"
+#include "server/openai/json_members.h"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +22,20 @@ TEST(JsonWriter, EscapesEveryByteAsBoostDoes) {
   JsonWriter(written).String(all);
   EXPECT_EQ(written, boost::json::serialize(all));
   EXPECT_EQ(boost::json::parse(written).as_string(), all);
+}
+
+TEST(JsonWriter, WritesAMemberAsNameAndValue) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject();
+  IntMember("int", -3, json);
+  BytesMember("bytes", UINT64_MAX, json);
+  NumberMember("number", .5, json);
+  BoolMember("bool", false, json);
+  TextMember("text", "a\"\xff", json);
+  json.EndObject();
+  EXPECT_EQ(out, R"({"int":-3,"bytes":9223372036854775807,"number":0.5,"bool":false,)"
+                 R"("text":"a\"�"})");
 }
 
 TEST(JsonWriter, PutsCommasBetweenAndNowhereElse) {

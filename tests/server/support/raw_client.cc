@@ -167,7 +167,7 @@ bool RawClient::IsSilentFor(milliseconds limit) {
 std::string MakeRequest(std::string_view method, std::string_view target,
                         std::string_view extra_headers, std::string_view body) {
   std::string request =
-      fmt::format("{} {} HTTP/1.1\r\nHost: test\r\n{}", method, target, extra_headers);
+      fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}", method, target, extra_headers);
   if (!body.empty()) request += fmt::format("Content-Length: {}\r\n", body.size());
   return request + "\r\n" + std::string(body);
 }
