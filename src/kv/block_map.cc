@@ -17,18 +17,22 @@ BlockMap MapBlocks(const KvCache& cache) {
                                        : BlockState::kFree;
     if (block.state != BlockState::kFree) block.filled = static_cast<int16_t>(pool.filled(id));
   }
-  const auto note_groups = [&](const auto& table_of) {
-    for (int group = 0; group < cache.layout().num_groups(); ++group) {
-      for (const BlockId id : table_of(group)) {
+  const int num_groups = cache.layout().num_groups();
+  cache.index_->ForEach([&](const PrefixIndex::Node& node) {
+    for (int group = 0; group < num_groups; ++group) {
+      const BlockId id = node.blocks[static_cast<size_t>(group)];
+      if (id == kNoBlock) continue;
+      MappedBlock& block = map.blocks[static_cast<size_t>(id)];
+      block.group = group;
+      if (node.num_tokens == kBlockSlots) block.id = node.id;
+    }
+  });
+  for (const BlockTables* tables : cache.registry_) {
+    for (int group = 0; group < num_groups; ++group) {
+      for (const BlockId id : tables->table(group)) {
         if (id != kNoBlock) map.blocks[static_cast<size_t>(id)].group = group;
       }
     }
-  };
-  cache.index_->ForEach([&](const PrefixIndex::Node& node) {
-    note_groups([&](int group) { return std::span(&node.blocks[static_cast<size_t>(group)], 1); });
-  });
-  for (const BlockTables* tables : cache.registry_) {
-    note_groups([&](int group) { return tables->table(group); });
   }
   return map;
 }

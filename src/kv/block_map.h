@@ -19,6 +19,11 @@ struct MappedBlock {
   int32_t references = 0;  // of holders
   int32_t group = -1;      // of layers; -1 where nothing says it
   double changed_ms = 0;   // when it was last taken, or given back by its last holder
+  // What tiers know its content by: of a findable block of which all slots are filled; zeros of
+  // others.
+  Digest id{};
+
+  bool is_whole() const { return id != Digest{}; }
 };
 
 struct BlockMap {

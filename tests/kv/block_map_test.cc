@@ -81,5 +81,30 @@ TEST_F(BlockMapTest, TellsTheGroupOfUsedAndOfCachedBlocks) {
   ExpectCounts(MapBlocks(*cache_));
 }
 
+TEST_F(BlockMapTest, TellsTheIdentityOfWholeFindableBlocksAlone) {
+  Open({0, 32}, 32);
+  const auto tokens = Numbers(40);
+  IdentityChain chain(root_);
+  chain.Extend(tokens);
+  {
+    const BlockTables tables = Start(tokens);
+    const BlockMap map = MapBlocks(*cache_);
+    for (int group = 0; group < 2; ++group) {
+      const auto at = [&](size_t entry) {
+        return map.blocks[static_cast<size_t>(tables.table(group)[entry])];
+      };
+      EXPECT_EQ(at(0).id, chain.ids()[0]);
+      EXPECT_EQ(at(1).id, chain.ids()[1]);
+      EXPECT_FALSE(at(2).is_whole()) << "of 8 tokens";
+    }
+    BlockTables own = cache_->AcquirePrivate();
+    ASSERT_TRUE(Compute(own, Numbers(16, 100)));
+    EXPECT_FALSE(MapBlocks(*cache_).blocks[static_cast<size_t>(own.table(0)[0])].is_whole());
+  }
+  EXPECT_EQ(std::ranges::count_if(MapBlocks(*cache_).blocks, &MappedBlock::is_whole), 4);
+  cache_->DropCached();
+  EXPECT_EQ(std::ranges::count_if(MapBlocks(*cache_).blocks, &MappedBlock::is_whole), 0);
+}
+
 }  // namespace
 }  // namespace quire

@@ -21,6 +21,7 @@ from playwright.sync_api import sync_playwright
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
+import figures  # noqa: E402
 import serve_process  # noqa: E402
 
 QUIRE = pathlib.Path(os.environ.get("QUIRE", HERE.parents[1] / "build" / "release" / "quire"))
@@ -107,6 +108,34 @@ class Watched:
         shown = self.page.locator(f"[data-field='{field}']:visible").first
         shown.wait_for(timeout=20000)
         return float(shown.get_attribute("data-value"))
+
+    def figures(self):
+        """All numbers of the view that is shown: field -> (value, text)."""
+        shown = self.page.evaluate("""() => {
+          const view = document.querySelector("[role=tabpanel]:not([hidden])");
+          return [...view.querySelectorAll("[data-field]")].map(
+              (one) => [one.dataset.field, Number(one.dataset.value), one.innerText]);
+        }""")
+        fields = [field for field, _, _ in shown]
+        assert len(set(fields)) == len(fields), "a field is shown twice"
+        return {field: (value, text) for field, value, text in shown}
+
+    def assert_shows(self, expected, of=""):
+        """Of the fields that begin so: these and no others, each with a text that is its value."""
+        shown = {field: one for field, one in self.figures().items() if field.startswith(of)}
+        assert {field: value for field, (value, _) in shown.items()} == expected
+        wrong = {field: one for field, one in shown.items() if not figures.rounds(one[1], one[0])}
+        assert not wrong, wrong
+        assert of or self.unproven() == []
+
+    def unproven(self):
+        """Texts of tiles and of columns of numbers that are numbers without a field."""
+        return self.page.evaluate("""() => {
+          const view = document.querySelector("[role=tabpanel]:not([hidden])");
+          return [...view.querySelectorAll("td.right, .tile dd:not(.small)")]
+              .filter((one) => /\\d/.test(one.innerText) && !one.querySelector("[data-field]"))
+              .map((one) => one.innerText);
+        }""")
 
     def strangers(self):
         host = urllib.parse.urlsplit(self.url).netloc

@@ -76,8 +76,8 @@ def test_a_block_that_others_share_stays_with_its_owner(tiny, visit):
     watched.number("blocks.free")
     owners = watched.page.evaluate("""() => {
       const map = new BlockMap();
-      map.set({num_blocks: 4, block_slots: 16, now_ms: 1, groups: [0], blocks: {
-        state: "", references: [], filled: [], group: [], request: [], age_ms: []}});
+      map.set({num_blocks: 4, block_slots: 16, now_ms: 1, groups: [0], tiers: [], blocks: {
+        state: "", references: [], filled: [], group: [], request: [], age_ms: [], tiers: []}});
       const lines = [{sequence: 1, request: 11}, {sequence: 2, request: 12}];
       const change = (change, sequence, references) =>
           ({event: "block", change, sequence, references, ms: 2, findable: true});

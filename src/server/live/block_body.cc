@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kv/tiers/tier_set.h"
 #include "server/openai/json_writer.h"
 
 namespace quire {
@@ -18,6 +19,17 @@ char LetterOf(BlockState state) {
       return 'f';
   }
   return '?';
+}
+
+// Bit i: tier i is known to hold a copy of the block.
+int64_t TiersOf(const MappedBlock& block, const TierSet* tiers) {
+  if (tiers == nullptr || !block.is_whole()) return 0;
+  int64_t held = 0;
+  for (int i = 0; i < std::min(tiers->num_tiers(), 32); ++i) {
+    const bool holds = tiers->tier(i).MayHold({.id = block.id, .group = block.group});
+    held |= int64_t{holds} << i;
+  }
+  return held;
 }
 
 template <typename ValueOf>
@@ -48,7 +60,8 @@ OwnedBlocks MapOwnedBlocks(const Engine& engine) {
   return owned;
 }
 
-std::string BlockBody(const OwnedBlocks& owned, const KvLayout& layout, double now_ms) {
+std::string BlockBody(const OwnedBlocks& owned, const KvLayout& layout, double now_ms,
+                      const TierSet* tiers) {
   const std::vector<MappedBlock>& blocks = owned.map.blocks;
   std::string body;
   JsonWriter json(body);
@@ -64,6 +77,12 @@ std::string BlockBody(const OwnedBlocks& owned, const KvLayout& layout, double n
   json.Key("groups");
   json.BeginArray();
   for (const KvGroup& group : layout.groups) json.Int(group.window);
+  json.EndArray();
+  json.Key("tiers");
+  json.BeginArray();
+  for (int i = 0; tiers != nullptr && i < tiers->num_tiers(); ++i) {
+    json.String(NameOf(tiers->tier(i).kind()));
+  }
   json.EndArray();
   json.Key("blocks");
   json.BeginObject();
@@ -81,6 +100,7 @@ std::string BlockBody(const OwnedBlocks& owned, const KvLayout& layout, double n
     return static_cast<int64_t>(std::max(now_ms - blocks[i].changed_ms, 0.0));
   };
   WriteColumn("age_ms", count, age_of, json);
+  WriteColumn("tiers", count, [&](size_t i) { return TiersOf(blocks[i], tiers); }, json);
   json.EndObject();
   json.EndObject();
   return body;

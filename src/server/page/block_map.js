@@ -8,12 +8,13 @@ class BlockMap {
   static kGap = 1;
   static kMostFree = 2048;
   static kMostSequences = 4096;  // whose owners are remembered
+  static kGiven = "a copy given to a tier";
+  static kRestored = "came from a tier";
 
   constructor() {
     this.body = null;
     this.mode = "owner";
     this.dirty = new Set();
-    this.colors = new Map();  // by name, of one painting
     this.cursor = -1;
     this.isWhole = true;  // the next painting is of all blocks
     this.hasGrown = false;
@@ -21,11 +22,11 @@ class BlockMap {
       tabindex: "0",
       role: "application",
       class: "map",
+      hidden: true,
       "aria-label": "Map of the cache's blocks. Arrow keys move from block to block"
     });
     this.box = Dom.make("div", {class: "map-box"}, this.canvas);
-    this.about =
-        Dom.make("p", {class: "about", role: "status"}, "Choose a block to read about it.");
+    this.about = Dom.make("p", {class: "about", role: "status"}, "The blocks are not known yet.");
     this.legend = Dom.make("p", {class: "legend"});
     this.draw = Dom.onceAFrame(() => this.paint());
     this.canvas.addEventListener("keydown", (event) => this.move(event));
@@ -40,13 +41,17 @@ class BlockMap {
 
   set(body) {
     const blocks = body.blocks;
+    if (!this.body) {
+      this.canvas.hidden = false;
+      this.about.textContent = "Choose a block to read about it.";
+    }
     this.body = body;
     this.state = [...blocks.state];
     this.references = blocks.references.slice();
     this.filled = blocks.filled.slice();
     this.group = blocks.group.slice();
     this.request = blocks.request.slice();
-    this.tiers = this.state.map(() => "");
+    this.tiers = blocks.tiers.map((held) => BlockMap.copiesIn(body.tiers, held));
     this.changed = blocks.age_ms.map((age) => body.now_ms - age);
     this.now = body.now_ms;
     this.owners = new Map();   // sequence -> request, learned from steps
@@ -55,6 +60,13 @@ class BlockMap {
     while (this.state.length < Math.min(body.num_blocks, BlockMap.kMostFree))
       this.addFree(this.now);
     this.redraw();
+  }
+
+  // Where copies of a block are, bit by bit; "" where none is known.
+  static copiesIn(tiers, held) {
+    const names = tiers.filter((_, i) => (held >> i) & 1)
+                      .map((tier) => ({disk: "on disk", remote: "in Redis"})[tier] || tier);
+    return names.length ? `a copy ${names.join(" and ")}` : "";
   }
 
   addFree(ms) {
@@ -132,12 +144,13 @@ class BlockMap {
         break;
       case "evict":
         this.filled[id] = 0;
+        this.tiers[id] = "";
         break;
       case "offload":
-        this.tiers[id] = "offloaded";
+        this.tiers[id] = BlockMap.kGiven;
         break;
       case "restore":
-        this.tiers[id] = "restored";
+        this.tiers[id] = BlockMap.kRestored;
         this.filled[id] = this.body.block_slots;
         break;
       default:
@@ -173,6 +186,8 @@ class BlockMap {
     const counts = {u: 0, c: 0, f: 0};
     for (const state of this.state) counts[state] += 1;
     counts.f += Math.max(0, this.body.num_blocks - this.state.length);
+    counts.inTiers =
+        this.state.filter((state, id) => state !== "f" && this.tiers[id] !== "").length;
     return counts;
   }
 
@@ -210,7 +225,6 @@ class BlockMap {
       this.isWhole = true;
       return;
     }
-    this.colors.clear();
     if (Object.keys(layout).some((name) => layout[name] !== this[name])) this.isWhole = true;
     if (this.isWhole) {
       this.layOut(layout);
@@ -233,7 +247,7 @@ class BlockMap {
     context.clearRect(x, y, this.size, this.size);
     if (state === "f") {
       const dot = Math.max(2, size / 4);
-      context.fillStyle = this.color("line-strong");
+      context.fillStyle = Theme.color("line-strong");
       context.fillRect(x + (size - dot) / 2, y + (size - dot) / 2, dot, dot);
     } else {
       context.fillStyle = this.colorOf(id);
@@ -248,20 +262,14 @@ class BlockMap {
     }
     if (id === this.cursor) {
       context.lineWidth = 2;
-      context.strokeStyle = this.color("ink");
+      context.strokeStyle = Theme.color("ink");
       context.strokeRect(x + 1, y + 1, size - 2, size - 2);
       context.lineWidth = 1;
     }
   }
 
-  // Each is read once a painting.
-  color(name) {
-    if (!this.colors.has(name)) this.colors.set(name, Theme.color(name));
-    return this.colors.get(name);
-  }
-
   colorOf(id) {
-    const color = (name) => this.color(name);
+    const {color} = Theme;
     switch (this.mode) {
       case "shared": {
         const n = this.references[id];
@@ -269,9 +277,9 @@ class BlockMap {
       }
       case "tier":
         return color(
-            this.tiers[id] === "restored"      ? "orange" :
-                this.tiers[id] === "offloaded" ? "purple" :
-                                                 "green");
+            this.tiers[id] === ""                     ? "green" :
+                this.tiers[id] === BlockMap.kRestored ? "orange" :
+                                                        "purple");
       case "age": {
         const seconds = (this.now - this.changed[id]) / 1000;
         return color(
@@ -289,14 +297,18 @@ class BlockMap {
 
   drawLegend() {
     const more = this.body.num_blocks - this.count;
-    const item = (name, text) => Dom.make(
-        "span", {}, Dom.make("i", {class: "swatch", style: {background: `var(--${name})`}}), text);
+    const swatch = (name) =>
+        Dom.make("i", {class: "swatch", style: {background: `var(--${name})`}});
+    const item = (names, text) => Dom.make("span", {}, [names].flat().map(swatch), text);
     const keys = {
-      owner: [["faint", "nobody's, or not known"], ["blue", "a colour a request, six in turn"]],
+      owner: [
+        ["faint", "nobody's, or not known"],
+        [Theme.series.slice(0, 6), "a colour a request, six in turn"]
+      ],
       shared:
           [["faint", "no holder"], ["sky", "one"], ["orange", "2 or 3"], ["vermillion", "more"]],
       tier:
-          [["green", "memory"], ["purple", "also given to a tier"], ["orange", "came from a tier"]],
+          [["green", "memory alone"], ["purple", "also in a tier"], ["orange", "came from a tier"]],
       age: [
         ["vermillion", "changed within 1 s"], ["orange", "10 s"], ["sky", "a minute"],
         ["blue", "longer ago"]

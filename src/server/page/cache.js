@@ -124,38 +124,36 @@ const Cache = (() => {
     Dom.fill(
         figures, tile("Used blocks", "used", counts.u), tile("Cached blocks", "cached", counts.c),
         tile("Free blocks", "free", counts.f),
+        map.body.tiers.length ? tile("Also in a tier", "in_tiers", counts.inTiers) : null,
         found && found.tokens_looked_up ?
             Dom.tile(
                 "Found, since the start",
                 Dom.number(
-                    "prefix_cache.tokens_found", found.tokens_found,
+                    "prefix_cache.hit_rate", found.tokens_found / found.tokens_looked_up,
                     Format.percent(found.tokens_found / found.tokens_looked_up)),
-                `${Format.count(found.tokens_found)} of ` +
-                    `${Format.plural(found.tokens_looked_up, "token")} looked up`) :
+                [
+                  Dom.number(
+                      "prefix_cache.tokens_found", found.tokens_found,
+                      Format.count(found.tokens_found)),
+                  " of ",
+                  Dom.number(
+                      "prefix_cache.tokens_looked_up", found.tokens_looked_up,
+                      Format.plural(found.tokens_looked_up, "token")),
+                  " looked up"
+                ]) :
             null);
-  }
-
-  const kTiers = [
-    ["memory", "Memory", "green", "solid"], ["disk", "Disk", "orange", "lines"],
-    ["remote", "Redis", "purple", "dots"], ["computed", "Computed", "faint", "solid"]
-  ];
-
-  function partsOf(end) {
-    const memory = end.cached_memory || 0;
-    const disk = end.cached_disk || 0;
-    const remote = end.cached_remote || 0;
-    return {memory, disk, remote, computed: (end.prompt_tokens || 0) - memory - disk - remote};
   }
 
   function drawRequests() {
     const ended = [...App.live.requests.values()].filter((request) => request.end).slice(-40);
     const sum = {memory: 0, disk: 0, remote: 0, computed: 0};
     for (const request of ended) {
-      for (const [tier, tokens] of Object.entries(partsOf(request.end))) sum[tier] += tokens;
+      for (const [tier, tokens] of Object.entries(Parting.partsOf(request.end)))
+        sum[tier] += tokens;
     }
     const all = Object.values(sum).reduce((a, b) => a + b, 0);
     Dom.fill(hits, all === 0 ? Dom.make("p", {class: "muted"}, "No request has ended yet.") : [
-      strip(sum, all),
+      Parting.strip("hits", sum, all),
       Dom.make(
           "p", {class: "muted small"},
           `The prompts of the last ${Format.plural(ended.length, "request")}: ` +
@@ -164,30 +162,6 @@ const Cache = (() => {
     drawMisses(ended.filter((request) => request.end.miss && request.end.miss !== "none")
                    .slice(-20)
                    .reverse());
-  }
-
-  // One bar, parted by where the tokens came from, with its figures below it.
-  function strip(parts, all) {
-    const there = kTiers.filter(([tier]) => parts[tier] > 0);
-    return [
-      Dom.make(
-          "div", {
-            class: "strip",
-            role: "img",
-            "aria-label":
-                there.map(([tier, name]) => `${name} ${Format.percent(parts[tier] / all)}`)
-                    .join(", ")
-          },
-          there.map(
-              ([tier]) => Dom.make(
-                  "i", {class: `part ${tier}`, style: {width: `${(parts[tier] / all) * 100}%`}}))),
-      Dom.make(
-          "p", {class: "legend"},
-          there.map(
-              ([tier, name]) => Dom.make(
-                  "span", {}, Dom.make("i", {class: `swatch part ${tier}`}), `${name} `,
-                  Dom.number(`hits.${tier}`, parts[tier], Format.percent(parts[tier] / all, 1)))))
-    ];
   }
 
   function drawMisses(requests) {
@@ -207,19 +181,14 @@ const Cache = (() => {
                          {type: "button", class: "link", onclick: () => drawParting(request)},
                          Format.requestName(request)),
                      Format.count(request.end.prompt_tokens || 0), Format.count(request.cached),
-                     request.end.miss_text || Format.words(request.end.miss)])));
+                     request.end.miss_text || Format.words(request.end.miss)]),
+            "wordy"));
   }
 
   function drawParting(request) {
-    const end = request.end;
-    const prompt = Math.max(end.prompt_tokens || 0, 1);
     Dom.fill(
         parting, Dom.make("h4", {}, request.name || `Request ${request.id}`),
-        strip(partsOf(end), prompt),
-        Dom.make(
-            "p", {},
-            `It parted at token ${Format.count(end.miss_position || 0)} of ` +
-                `${Format.count(prompt)}: ${end.miss_text || Format.words(end.miss)}.`));
+        Parting.about(request.end));
   }
 
   const drawSoon = Dom.onceAFrame(() => {

@@ -1,5 +1,6 @@
 "use strict";
-// Chart.js in the page's colours: quiet grids, no animation, and a table beside every picture.
+// Chart.js in the page's colours: quiet grids, no animation, and a table beside every picture. Its
+// legend is text and buttons: it wraps on a narrow screen, shows dashes, and goes by keys.
 const Charts = (() => {
   const shown = new Set();
 
@@ -10,16 +11,59 @@ const Charts = (() => {
     Chart.defaults.font.size = 12;
     Chart.defaults.animation = false;
     Chart.defaults.maintainAspectRatio = false;
-    Chart.defaults.plugins.legend.labels.usePointStyle = true;
-    Chart.defaults.plugins.legend.labels.boxWidth = 8;
-    Chart.defaults.plugins.legend.position = "bottom";
+    Chart.defaults.plugins.legend.display = false;
   }
 
-  // build() gives the configuration of a chart in the colours of the moment. Returns an element
-  // with `update`, which draws what build() then says.
+  // What a set of data looks like in its chart.
+  function swatch(dataset, type) {
+    const canvas =
+        Dom.make("canvas", {class: "swatch", width: "48", height: "24", "aria-hidden": "true"});
+    const draw = canvas.getContext("2d");
+    draw.scale(2, 2);
+    draw.fillStyle = dataset.backgroundColor || "transparent";
+    draw.strokeStyle = dataset.borderColor;
+    draw.lineWidth = dataset.borderWidth;
+    if (type === "bar") {
+      draw.fillRect(0, 0, 24, 12);
+    } else if (type === "scatter") {
+      const own = dataset.pointStyle;
+      const pointStyle = Array.isArray(own) ? "circle" : own;
+      Chart.helpers.drawPoint(draw, {pointStyle, radius: 4, borderWidth: 2}, 12, 6);
+    } else {
+      draw.setLineDash(dataset.borderDash);
+      draw.moveTo(0, 6);
+      draw.lineTo(24, 6);
+      draw.stroke();
+    }
+    return canvas;
+  }
+
+  // A set of data a button, which hides it and shows it again.
+  function keysOf(chart) {
+    return chart.data.datasets.map((dataset, i) => {
+      const key = Dom.make(
+          "button", {
+            type: "button",
+            class: "key",
+            "aria-pressed": "true",
+            onclick: () => {
+              const isSeen = chart.isDatasetVisible(i);
+              chart.setDatasetVisibility(i, !isSeen);
+              chart.update();
+              key.setAttribute("aria-pressed", String(!isSeen));
+            }
+          },
+          swatch(dataset, dataset.type || chart.config.type), dataset.label);
+      return key;
+    });
+  }
+
+  // build() gives the configuration of a chart in the colours of the moment.
   function make(label, height, build) {
     const canvas = Dom.make("canvas", {role: "img", "aria-label": label});
-    const element = Dom.make("div", {class: "chart", style: {height: `${height}px`}}, canvas);
+    const keys = Dom.make("div", {class: "legend keys"});
+    const element = Dom.make(
+        "div", {}, Dom.make("div", {class: "chart", style: {height: `${height}px`}}, canvas), keys);
     const one = {
       chart: null,
       draw() {
@@ -27,12 +71,12 @@ const Charts = (() => {
         style();
         if (one.chart) one.chart.destroy();
         one.chart = new Chart(canvas, build());
+        Dom.fill(keys, keysOf(one.chart));
       },
     };
     shown.add(one);
     // Chart.js measures its parent, which has a size only once it is in the page.
     requestAnimationFrame(one.draw);
-    element.update = one.draw;
     element.drop = () => {
       shown.delete(one);
       if (one.chart) one.chart.destroy();
@@ -71,10 +115,10 @@ const Charts = (() => {
     const stepSize = 2 ** Math.ceil(Math.log2(Math.max(most, 1) / 6));
     return {
       beginAtZero: true,
-      ticks: {stepSize, callback: (value) => Format.bytes(value)},
+      ticks: {stepSize, maxRotation: 0, callback: (value) => Format.bytes(value)},
       ...more
     };
   }
 
-  return {make, start, bytesAxis, line, seriesColor, points};
+  return {make, start, bytesAxis, line};
 })();

@@ -15,6 +15,7 @@ const Chat = (() => {
       {id: "prompt", rows: "2", placeholder: "Say something", "aria-label": "Your message"});
   const send = Dom.make("button", {type: "submit", class: "primary"}, "Send");
   const stop = Dom.make("button", {type: "button", hidden: true, onclick: stopAnswer}, "Stop");
+  const shadingNote = Dom.make("p", {class: "muted small"});
   const fields = {};
 
   function setting(name, label, value, more) {
@@ -74,7 +75,8 @@ const Chat = (() => {
             (value) => {
               shading = value;
               redraw();
-            }));
+            }),
+        shadingNote);
     Dom.fill(
         root, Dom.make("h2", {class: "hidden"}, "Chat"),
         Dom.make(
@@ -157,6 +159,11 @@ const Chat = (() => {
   }
 
   function redraw() {
+    shadingNote.textContent = {
+      probability: "The darker a token and the more broken its line, the less likely it was.",
+      time: "The darker a token and the more broken its line, the longer it took.",
+      none: ""
+    }[shading];
     if (turns.length === 0)
       Dom.fill(log, welcome());
     else

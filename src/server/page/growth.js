@@ -5,19 +5,23 @@ const Growth = (() => {
   let growth = null;
   let chart = null;
 
+  const number = (field, value, text) => Dom.number(`growth.${field}`, value, text);
+
   function set(body) {
     growth = body;
     if (chart) chart.drop();
     chart =
-        Charts.make("Bytes of keys and values over tokens; the table has the figures", 340, config);
+        Charts.make("Bytes of keys and values over tokens; the table has the figures", 300, config);
     const terms = growth.terms.map(
-        (term) => Dom.make(
+        (term, i) => Dom.make(
             "li", {},
             `${Format.plural(term.layers, "layer")}: ${
                 Format.plural(term.num_kv_heads, "key head")} × ` +
-                `(${term.key_dim} + ${term.value_dim}) elements = ` +
-                `${Format.count(term.bytes_per_token)} bytes a token` +
-                (term.window ? `, the last ${Format.count(term.window)} tokens` : "")));
+                `(${term.key_dim} + ${term.value_dim}) elements = `,
+            number(
+                `terms.${i}.bytes_per_token`, term.bytes_per_token,
+                `${Format.count(term.bytes_per_token)} bytes`),
+            " a token", term.window ? `, the last ${Format.count(term.window)} tokens` : ""));
     const last = growth.tokens.length - 1;
     Dom.fill(
         root,
@@ -25,8 +29,8 @@ const Growth = (() => {
             "p", {}, "A token adds ",
             Dom.make(
                 "strong", {},
-                Dom.number(
-                    "growth.bytes_per_token", growth.bytes_per_token,
+                number(
+                    "bytes_per_token", growth.bytes_per_token,
                     `${Format.count(growth.bytes_per_token)} bytes`)),
             ` of keys and values (${
                 growth.kv_type}). Dashed curves are the same model as if it were ` +
@@ -43,10 +47,12 @@ const Growth = (() => {
                 growth.series.map(
                     (series) =>
                         [series.label || series.name,
-                         Dom.number(
-                             `growth.${series.name}.bytes_per_token`, series.bytes_per_token,
+                         number(
+                             `${series.name}.bytes_per_token`, series.bytes_per_token,
                              Format.count(series.bytes_per_token)),
-                         Format.bytes(series.bytes[last])])),
+                         number(
+                             `${series.name}.last_bytes`, series.bytes[last],
+                             Format.bytes(series.bytes[last]))])),
             growth.measured.length ?
                 Dom.table(
                     "Measured in a run",
@@ -55,10 +61,12 @@ const Growth = (() => {
                       {text: "Bytes", num: true}, {text: "By the formula", num: true}
                     ],
                     growth.measured.map(
-                        (point) =>
-                            [Format.count(point.tokens), Format.count(point.used_blocks),
-                             Format.count(point.expected_blocks), Format.count(point.used_bytes),
-                             Format.count(point.formula_bytes)])) :
+                        (point, i) => ["tokens", "used_blocks", "expected_blocks", "used_bytes",
+                                       "formula_bytes"]
+                                          .map(
+                                              (name) => number(
+                                                  `measured.${i}.${name}`, point[name],
+                                                  Format.count(point[name]))))) :
                 null));
   }
 

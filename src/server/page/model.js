@@ -41,10 +41,12 @@ const Model = (() => {
     draw();
   }
 
+  const number = (field, value, text) =>
+      Dom.number(`model.${field}`, value, text || Format.count(value));
+
   function draw() {
-    const number = (field, value, text) =>
-        Dom.number(`model.${field}`, value, text || Format.count(value));
     const load = graph[phase];
+    const ofLoad = (field, text) => number(`${phase}.${field}`, load[field], text);
     Dom.fill(
         root,
         Dom.make(
@@ -75,11 +77,10 @@ const Model = (() => {
                   draw();
                 }),
             Dom.make(
-                "p", {class: "muted small"},
-                `${Format.ops(load.ops)} operations, ` +
-                    `${Format.bytes(load.weight_bytes)} of weights and ${
-                        Format.bytes(load.kv_bytes)} of ` +
-                    `keys and values: ${load.ops_per_byte.toFixed(2)} operations a byte.`),
+                "p", {class: "muted small"}, ofLoad("ops", Format.ops(load.ops)), " operations, ",
+                ofLoad("weight_bytes", Format.bytes(load.weight_bytes)), " of weights and ",
+                ofLoad("kv_bytes", Format.bytes(load.kv_bytes)), " of keys and values: ",
+                ofLoad("ops_per_byte", load.ops_per_byte.toFixed(2)), " operations a byte."),
             Dom.make("div", {class: "flow"}, graph.parts.map(drawPart))),
         Dom.card(
             "The classic decoder",
@@ -89,22 +90,25 @@ const Model = (() => {
             classic()));
   }
 
-  function drawPart(part) {
-    const stages = part.stages.map(drawStage);
+  function drawPart(part, i) {
+    const stages = part.stages.map((stage) => drawStage(i, stage));
     if (part.num_layers === 0) return Dom.make("div", {class: "part"}, stages);
     const heads = `${part.num_heads} heads, ${part.num_kv_heads} of keys and values, ` +
         `${part.key_dim} wide`;
+    const sums = part.num_layers > 1 ? "; figures are of all of them" : "";
     const window = part.window ? `, window of ${Format.count(part.window)}` : "";
     return Dom.make(
         "div", {class: "part layers"},
         Dom.make(
             "p", {class: "part-head"}, Dom.make("strong", {}, `× ${part.num_layers} layers`),
-            Dom.make("span", {class: "muted"}, ` ${heads}${window}`)),
+            Dom.make("span", {class: "muted"}, ` ${heads}${window}${sums}`)),
         stages);
   }
 
-  function drawStage(stage) {
+  function drawStage(partIdx, stage) {
     const load = stage[phase];
+    const figure = (name, value, text, unit) =>
+        value && [number(`${partIdx}.${stage.name}.${name}`, value, text), ` ${unit}`];
     const weights = stage.tensors.map(
         (tensor) => `${tensor.name} ${Format.shape(tensor.shape)} ` +
             tensor.types.map((type) => type.type).join(", "));
@@ -122,10 +126,10 @@ const Model = (() => {
             load.in.length ? `${Format.shape(load.in)} → ${Format.shape(load.out)}` :
                              Format.shape(load.out)),
         Dom.make("div", {class: "stage-load small muted num"}, [
-          stage.parameters ? `${Format.ops(stage.parameters)} parameters` : "",
-          load.ops ? `${Format.ops(load.ops)} ops` : "",
-          load.kv_bytes ? `${Format.bytes(load.kv_bytes)} KV` : "", ...weights
-        ].filter(Boolean).join(" · ")));
+          figure("parameters", stage.parameters, Format.ops(stage.parameters), "parameters"),
+          figure("ops", load.ops, Format.ops(load.ops), "ops"),
+          figure("kv_bytes", load.kv_bytes, Format.bytes(load.kv_bytes), "KV"), ...weights
+        ].filter(Boolean).map((one, i) => (i > 0 ? [" · ", one] : one))));
   }
 
   // The stages of the classic graph, and this model's word for each.

@@ -8,6 +8,7 @@ const Planner = (() => {
   let memory = [];
 
   const kTypes = ["f16", "bf16", "f32", "q8_0", "fp8", "q4_0"];
+  const kColors = [...Theme.series, "muted", "faint"];  // as many as there are purposes
   const kNames = {
     weights: "Weights",
     kv: "Keys and values",
@@ -94,7 +95,7 @@ const Planner = (() => {
                  .map(([name, bytes]) => [name.replace(/_bytes$/, ""), bytes]);
     if (chart) chart.drop();
     chart = Charts.make(
-        "Memory by purpose; the table has the figures", 90,
+        "Memory by purpose; the table has the figures", 80,
         () => ({
           type: "bar",
           data: {
@@ -102,7 +103,7 @@ const Planner = (() => {
             datasets: memory.map(([name, bytes], i) => ({
                                    label: kNames[name] || Format.words(name),
                                    data: [bytes],
-                                   backgroundColor: Charts.seriesColor(i),
+                                   backgroundColor: Theme.color(kColors[i % kColors.length]),
                                    borderColor: Theme.color("card"),
                                    borderWidth: 2
                                  }))
@@ -115,7 +116,6 @@ const Planner = (() => {
               y: {stacked: true, display: false}
             },
             plugins: {
-              legend: {display: false},
               tooltip:
                   {callbacks: {label: (item) => `${item.dataset.label}: ${Format.bytes(item.raw)}`}}
             }

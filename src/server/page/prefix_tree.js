@@ -4,7 +4,7 @@
 class PrefixTree {
   constructor() {
     this.list = Dom.make("ul", {class: "tree", role: "tree", "aria-label": "Prefix tree"});
-    this.note = Dom.make("p", {class: "muted small"});
+    this.note = Dom.make("p", {class: "muted small"}, "What is cached is not known yet.");
     this.open = new Map();  // by path of texts, so that it outlives an update
     this.list.addEventListener("keydown", (event) => this.move(event));
     this.list.addEventListener("click", (event) => {

@@ -6,6 +6,8 @@
 const Theme = (() => {
   const modes = ["auto", "light", "dark"];
   const listeners = new Set();
+  const colors = new Map();  // by name, of the theme of the moment
+  const probe = Dom.make("span", {hidden: true});
   let mode = "auto";
 
   // Storage may be closed to a page from a file.
@@ -22,6 +24,7 @@ const Theme = (() => {
     const button = document.getElementById("theme");
     button.textContent = {auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark"}[mode];
     button.setAttribute("aria-label", `Colours: ${mode}. Press for the next`);
+    colors.clear();
     for (const listener of listeners) listener();
   }
 
@@ -35,12 +38,18 @@ const Theme = (() => {
       }
       apply();
     });
+    document.body.append(probe);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", apply);
     apply();
   }
 
+  // A variable's own text names both themes' colours; that of an element is one of them.
   function color(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    if (!colors.has(name)) {
+      probe.style.color = `var(--${name})`;
+      colors.set(name, getComputedStyle(probe).color);
+    }
+    return colors.get(name);
   }
 
   const onChange = (listener) => listeners.add(listener);

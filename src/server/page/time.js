@@ -132,12 +132,13 @@ const Time = (() => {
         Dom.tile(
             "Requests seen",
             Dom.number("requests.seen", requests.length, Format.count(requests.length))),
-        Dom.tile("First token, median", Format.ms(of("first_token_ms"))),
-        Dom.tile(
-            "A token after it, median",
-            tpot === null ? Format.ms(tpot) :
-                            Dom.number("requests.tpot_ms", tpot, Format.ms(tpot))),
-        Dom.tile("Queued, median", Format.ms(of("queue_ms"))));
+        Dom.tile("First token, median", time("requests.first_token_ms", of("first_token_ms"))),
+        Dom.tile("A token after it, median", time("requests.tpot_ms", tpot)),
+        Dom.tile("Queued, median", time("requests.queue_ms", of("queue_ms"))));
+  }
+
+  function time(field, ms) {
+    return ms === null ? Format.ms(ms) : Dom.number(field, ms, Format.ms(ms));
   }
 
   function drawLife(request) {
@@ -146,10 +147,17 @@ const Time = (() => {
       ["State", request.state],
       [
         "Prompt",
-        `${Format.plural(request.prompt, "token")}, ` +
-            `${Format.count(request.cached)} found in the cache`
+        [
+          Dom.number(
+              "request.prompt_tokens", request.prompt, Format.plural(request.prompt, "token")),
+          ", ", Dom.number("request.cached", request.cached, Format.count(request.cached)),
+          " found in the cache"
+        ]
       ],
-      ["Answer", Format.plural(request.tokens, "token")]
+      [
+        "Answer",
+        Dom.number("request.tokens", request.tokens, Format.plural(request.tokens, "token"))
+      ]
     ];
     if (end) {
       const parts = [
@@ -157,17 +165,17 @@ const Time = (() => {
         ["first_token_ms", "First token after"], ["decode_ms", "Decoding"], ["total_ms", "In all"]
       ];
       for (const [field, label] of parts) {
-        pairs.push(
-            [label, Dom.number(`end.${field}`, end[field] || 0, Format.ms(end[field] || 0))]);
+        pairs.push([label, time(`end.${field}`, end[field] || 0)]);
       }
       pairs.push(["Ended by", Format.words(end.reason) + (end.error ? `: ${end.error}` : "")]);
-      if (end.num_preemptions)
-        pairs.push(["Preempted", Format.plural(end.num_preemptions, "time")]);
+      const count = (field, word) => Dom.number(
+          `end.${field}`, end[field] || 0,
+          word ? Format.plural(end[field] || 0, word) : Format.count(end[field] || 0));
+      if (end.num_preemptions) pairs.push(["Preempted", count("num_preemptions", "time")]);
       if (end.draft_tokens) {
-        pairs.push(["Drafts", `${end.accepted_draft_tokens || 0} of ${end.draft_tokens} taken`]);
+        pairs.push(
+            ["Drafts", [count("accepted_draft_tokens"), " of ", count("draft_tokens"), " taken"]]);
       }
-      if (end.miss && end.miss !== "none")
-        pairs.push(["Why not more cached", end.miss_text || end.miss]);
     }
     Dom.fill(
         life,
@@ -177,7 +185,12 @@ const Time = (() => {
         Dom.make(
             "dl", {class: "pairs"},
             pairs.map(([name, value]) => [Dom.make("dt", {}, name), Dom.make("dd", {}, value)])),
-        spanTable(request));
+        partingOf(end), spanTable(request));
+  }
+
+  function partingOf(end) {
+    const parting = end && Parting.about(end);
+    return parting && [Dom.make("h4", {}, "Where its prompt came from"), parting];
   }
 
   function spanTable(request) {
@@ -189,13 +202,17 @@ const Time = (() => {
           "What", {text: "From", num: true}, {text: "For", num: true}, {text: "Steps", num: true},
           {text: "Tokens", num: true}, "Why"
         ],
-        spans.map(
-            (span) =>
-                [span.label || Lanes.kKinds[span.kind][0],
-                 Format.ms(Math.max(0, span.from - request.arrived)),
-                 Format.ms(span.to - span.from), span.steps ? Format.count(span.steps) : "",
-                 span.tokens ? Format.count(span.tokens) : "",
-                 span.reason === "none" ? "" : Format.words(span.reason)]));
+        spans.map((span, i) => {
+          const count = (name) =>
+              (span[name] ? Dom.number(`span.${i}.${name}`, span[name], Format.count(span[name])) :
+                            "");
+          return [
+            span.label || Lanes.kKinds[span.kind][0],
+            time(`span.${i}.from_ms`, Math.max(0, span.from - request.arrived)),
+            time(`span.${i}.ms`, span.to - span.from), count("steps"), count("tokens"),
+            span.reason === "none" ? "" : Format.words(span.reason)
+          ];
+        }));
   }
 
   const drawSoon = Dom.onceAFrame(() => {

@@ -110,9 +110,10 @@ void Join(ServerContext& context, RouteCall call) {
 
 void AnswerBlocks(ServerContext& context, RouteCall call) {
   const bool is_taken = context.engine.Post([&context, call](Engine& engine) {
-    context.text.Post([&context, call, blocks = MapOwnedBlocks(engine)] {
+    // Tiers live as long as the engine, and are for any thread.
+    context.text.Post([&context, call, blocks = MapOwnedBlocks(engine), tiers = engine.tiers()] {
       call.exchange->Respond(
-          {.body = BlockBody(blocks, context.engine.layout(), context.live.NowMs())});
+          {.body = BlockBody(blocks, context.engine.layout(), context.live.NowMs(), tiers)});
     });
   });
   if (!is_taken) RespondError(context, call, ShuttingDown());

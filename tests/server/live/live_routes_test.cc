@@ -228,7 +228,7 @@ TEST_F(LiveRoutesTest, BlocksAreThoseThatTheCacheCounts) {
     num_owned += is_used ? 1 : 0;
   }
   EXPECT_GT(num_owned, 0);
-  for (const char* name : {"filled", "references", "group", "request", "age_ms"}) {
+  for (const char* name : {"filled", "references", "group", "request", "age_ms", "tiers"}) {
     EXPECT_EQ(blocks.at(name).as_array().size(), states.size()) << name;
   }
   rig_->steps().Open();
@@ -296,6 +296,49 @@ TEST_F(LiveRoutesTest, ANodeNamesTheTiersThatHaveAllOfIt) {
   }
   EXPECT_EQ(tiers, (json::array{"memory", "disk"}));
   EXPECT_EQ(store->num_records(), 2u) << "of 40 tokens";
+}
+
+TEST_F(LiveRoutesTest, ABlockNamesTheTiersThatAreKnownToHaveACopy) {
+  const auto near = std::make_shared<MemoryStore>();
+  const auto far = std::make_shared<MemoryStore>();
+  const auto opens = [](std::shared_ptr<MemoryStore> store, const MemoryTierOptions& options) {
+    return [store, options](std::shared_ptr<const RecordCodec> codec) {
+      return Result<std::unique_ptr<Tier>>(OpenMemoryTier(std::move(codec), store, options));
+    };
+  };
+  RigOptions options;
+  options.engine.tiers = {
+      .factories = {opens(near, {}), opens(far, {.kind = TierKind::kRemote, .knows_all = false})},
+      .idle_ms = 1};
+  Serve(options);
+  Complete("?", 40);
+  EXPECT_EQ(Body("/quire/blocks").at("tiers"), (json::array{"disk", "remote"}));
+  // Two blocks are whole, and stored before long; of 8 tokens none is.
+  const auto tiers_of = [this] {
+    const json::object body = Body("/quire/blocks");
+    json::array tiers = body.at("blocks").at("tiers").as_array();
+    std::ranges::sort(tiers, {}, [](const json::value& held) { return held.as_int64(); });
+    return tiers;
+  };
+  json::array tiers;
+  for (int i = 0; i < 4000 && tiers != json::array{0, 3, 3}; ++i) {
+    tiers = tiers_of();
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(tiers, (json::array{0, 3, 3}));
+  const int64_t num_finds = far->num_finds();
+  tiers_of();
+  EXPECT_EQ(far->num_finds(), num_finds) << "a tier that would have to be asked is not";
+  near->Clear();
+  EXPECT_EQ(tiers_of(), (json::array{0, 2, 2}));
+}
+
+TEST_F(LiveRoutesTest, WithoutTiersABlockNamesNone) {
+  Serve();
+  Complete("?", 40);
+  const json::object body = Body("/quire/blocks");
+  EXPECT_EQ(body.at("tiers"), json::array{});
+  EXPECT_EQ(body.at("blocks").at("tiers"), (json::array{0, 0, 0}));
 }
 
 TEST_F(LiveRoutesTest, GrowthIsMeasuredOnWhatRuns) {
