@@ -44,6 +44,7 @@ as not measured, with the reason.
 import argparse
 import datetime
 import pathlib
+import shutil
 import sys
 
 import engines
@@ -59,7 +60,7 @@ PEERS = ROOT / "build" / "peers"
 
 def absolute(path):
     """Engines run elsewhere. Links stay: a virtual environment's Python is one."""
-    return pathlib.Path(path).absolute()
+    return pathlib.Path(shutil.which(path) or path).absolute()
 
 
 def parse_arguments(words):

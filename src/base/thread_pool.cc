@@ -54,7 +54,8 @@ void ThreadPool::RunErased(ErasedTask task, const void* object) {
   }
   task_ = task;
   object_ = object;
-  was_kept_off_ = num_asleep_.load(std::memory_order_relaxed) > 0 && placement_.KeepOff(workers_);
+  was_kept_off_ =
+      is_placed_ && num_asleep_.load(std::memory_order_relaxed) > 0 && placement_.KeepOff(workers_);
   pending_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

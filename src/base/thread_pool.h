@@ -94,6 +94,7 @@ class ThreadPool {
   ErasedTask task_ = nullptr;
   const void* object_ = nullptr;
   bool stopping_ = false;
+  const bool is_placed_ = WakePlacement::IsNeeded();
   WakePlacement placement_;
   bool was_kept_off_ = false;  // the workers, before the task
   alignas(64) std::atomic<uint32_t> generation_{0};

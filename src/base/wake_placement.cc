@@ -1,8 +1,24 @@
 #include "base/wake_placement.h"
 
 #include <pthread.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace quire {
+
+bool WakePlacement::IsNeeded() {
+#if defined(__x86_64__)
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kHypervisor = 1u << 31;  // of leaf 1, which processors themselves leave 0
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & kHypervisor) != 0;
+#else
+  return false;
+#endif
+}
 
 bool WakePlacement::KeepOff(std::span<std::thread> sleepers) {
   const int processor = ::sched_getcpu();

@@ -4,7 +4,7 @@
 // Linux does not wake a thread on an idle processor of a virtual machine while that processor's
 // halt looks like the host having taken it away (vcpu_is_preempted in kernel/sched/fair.c). A
 // worker then wakes where its waker runs and spins, and waits there for the next balancing: 10 to
-// 15 ms that a first step after a pause took longer.
+// 15 ms that a first step after a pause took longer. Elsewhere this does nothing.
 #pragma once
 
 #include <sched.h>
@@ -16,6 +16,9 @@ namespace quire {
 
 class WakePlacement {
  public:
+  // On a virtual machine, as the processor tells.
+  static bool IsNeeded();
+
   // By the waker: keeps the sleepers off its processor. False where they are to be left alone: it
   // may use a single processor.
   bool KeepOff(std::span<std::thread> sleepers);

@@ -4,7 +4,8 @@
 //
 // Ceilings change within minutes on a shared machine, some of them to half and back. So a measured
 // time, the shortest of kFloorRepetitions, stands beside the floor of the best ceilings that were
-// met right before and right after that very run.
+// met right before and right after that very run. A prediction is wrong where a time is below the
+// floor of the best ceilings that were met at all.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +33,12 @@ struct FloorRow {
   MachineLimits tpot_limits{};
   double ttft_ms = 0;  // measured; 0 = not
   double tpot_ms = 0;
+  double least_ttft_ms = 0;  // floors of the best ceilings met at all
+  double least_tpot_ms = 0;
 
   bool is_measured() const { return ttft_ms > 0; }
+  bool ttft_holds() const { return !is_measured() || least_ttft_ms <= ttft_ms; }
+  bool tpot_holds() const { return !is_measured() || least_tpot_ms <= tpot_ms; }
 };
 
 struct FloorReport {
@@ -42,7 +47,7 @@ struct FloorReport {
   MachineLimits limits{};        // the best met at all
   std::vector<FloorRow> rows{};  // by depth
 
-  // Rows whose floor is above what was measured: the prediction is wrong.
+  // Of all rows.
   bool holds() const;
 };
 

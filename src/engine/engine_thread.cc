@@ -77,7 +77,7 @@ bool EngineThread::Turn(std::optional<double> at_most_ms) {
     Publish();
     if (after_step_) after_step_();
   };
-  const bool is_stopping = TakeTasks(at_most_ms);
+  if (TakeTasks(at_most_ms)) is_over_ = true;
   if (!turn_.empty()) {
     // One at a time: a task that yields lets those behind it go first.
     while (!turn_.empty()) {
@@ -87,7 +87,7 @@ bool EngineThread::Turn(std::optional<double> at_most_ms) {
     }
     end_of_turn();
   }
-  if (is_stopping) return false;
+  if (is_over_) return false;
   // The step that finds nothing to do gives memory back, and is the last before the sleep.
   is_idle_ = !engine_->Step();
   end_of_turn();

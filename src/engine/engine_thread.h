@@ -95,8 +95,9 @@ class EngineThread {
   std::unique_ptr<Engine> engine_;
   std::function<void()> after_step_;
   std::thread thread_;
-  std::deque<Task> turn_;  // taken, not begun; the engine's thread's, as is_idle_
+  std::deque<Task> turn_;  // taken, not begun; the engine's thread's, as what follows
   bool is_idle_ = true;    // the last step found nothing to do
+  bool is_over_ = false;   // a turn has seen that Stop was called
 
   mutable std::mutex mutex_;  // of all that follows
   std::condition_variable wake_;

@@ -1,9 +1,9 @@
 // A run of the decoder that measures its operators: prefill and decode at several depths, over one
 // sequence that nothing finds and that leaves nothing behind.
 //
-// The steps are those of the engine (models/decoder.h over the engine's own cache), without a
-// scheduler and a sampler around them. Blocks come out of what the cache has available: contents
-// that nobody holds may be evicted.
+// The steps are those of the engine (models/decoder.h over a KV cache, the engine's or another),
+// without a scheduler and a sampler around them. Blocks come out of what the cache has available:
+// contents that nobody holds may be evicted.
 #pragma once
 
 #include <functional>

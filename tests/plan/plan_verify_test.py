@@ -70,7 +70,8 @@ class TinyTest(unittest.TestCase):
         for row in floors["depths"]:
             for time_name in ("ttft", "tpot"):
                 self.assertGreater(row[time_name]["floor_ms"], 0)
-                self.assertLess(row[time_name]["floor_ms"], row[time_name]["measured_ms"])
+                self.assertGreater(row[time_name]["measured_ms"], 0)
+        self.assertTrue(floors["holds"])
         ridge = floors["int8_ops_per_second"] / floors["bytes_per_second"]
         self.assertAlmostEqual(floors["ridge_int8_ops_per_byte"], ridge)
 

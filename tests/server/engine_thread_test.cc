@@ -106,6 +106,8 @@ TEST_F(EngineThreadTest, SleepsWhenThereIsNothingToDo) {
 
 TEST_F(EngineThreadTest, StepsAndRunsOtherTasksWhileOneYields) {
   const auto engine = Letters();
+  Gate ended;
+  ended.Shut();
   std::vector<int> order;
   bool is_finished = false;
   int num_yields = 0;
@@ -123,9 +125,11 @@ TEST_F(EngineThreadTest, StepsAndRunsOtherTasksWhileOneYields) {
       EXPECT_TRUE(engine->Yield());
     }
     order.push_back(3);
+    ended.Open();
   });
   engine->Post([&](Engine&) { order.push_back(1); });
   engine->Start();
+  ended.Pass();
   engine->Stop();
   EXPECT_TRUE(is_finished);
   EXPECT_GE(num_yields, 5);
@@ -136,17 +140,20 @@ TEST_F(EngineThreadTest, ATaskThatYieldsIsToldToEndOnceItIsStopped) {
   const auto engine = Letters();
   Gate begun;
   begun.Shut();
-  std::atomic<bool> has_ended = false;
-  engine->Post([&](Engine&) {
+  int64_t steps_at_end = -1;
+  int64_t num_steps = 0;
+  engine->Post([&](Engine& inner) {
+    inner.SetStepObserver([&](const StepReport&) { ++num_steps; });
+    ASSERT_TRUE(inner.Submit(Ask(400)).ok());
     begun.Open();
     while (engine->Yield()) {
     }
-    has_ended = true;
+    steps_at_end = num_steps;
   });
   engine->Start();
   begun.Pass();
   engine->Stop();
-  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(num_steps, steps_at_end);
 }
 
 TEST_F(EngineThreadTest, TellsItsStatusAfterEveryStep) {

@@ -10,9 +10,11 @@
 
 namespace quire {
 
-// On the engine's thread, between two steps; takes seconds. `go_on` is called between parts of at
-// most about a tenth of a second (a fifth where 16 tokens take longer than that), and may step the
-// engine meanwhile; false ends it: kInterrupted. kResourceExhausted without memory.
+// On the engine's thread, between two steps; takes seconds, and at most 32 MiB and a workspace of
+// 128 rows beside what the server has. `go_on` is called between parts of about a tenth of a
+// second, or as long as prefill of 16 tokens takes, and may step the engine meanwhile; false ends
+// it: kInterrupted. Without memory for a part it is left out; kResourceExhausted where nothing is
+// left.
 Result<std::string> MeasureRooflineBody(Engine& engine, const std::string& model_name,
                                         const std::function<bool()>& go_on);
 

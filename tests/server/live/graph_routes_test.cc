@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <chrono>
 #include <future>
 
 #include "plan/kv_cost.h"
+#include "server/live/measured_roofline.h"
 #include "server/routes_rig.h"
 
 namespace quire {
@@ -57,17 +57,26 @@ TEST(GraphRoutes, TheRooflineIsMeasuredOnce) {
 
 TEST(GraphRoutes, RequestsAdvanceWhileTheRooflineIsMeasured) {
   RoutesRig rig;
-  std::future<RigAnswer> roofline =
-      std::async(std::launch::async, [&] { return rig.Ask("GET", "/quire/roofline"); });
-  int num_answers = 0;
-  while (roofline.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    const char* body = R"({"model": "rig", "prompt": [3], "max_tokens": 2})";
-    EXPECT_EQ(rig.Ask("POST", "/v1/completions", body).status, 200);
-    ++num_answers;
-  }
-  // It has dozens of parts, and an answer takes a few steps.
-  EXPECT_GE(num_answers, 3);
-  EXPECT_EQ(rig.Ask("GET", "/quire/roofline").body, roofline.get().body);
+  EngineThread& thread = rig.context().engine;
+  std::promise<bool> was_first;
+  thread.Post([&](Engine& engine) {
+    bool is_finished = false;
+    ASSERT_TRUE(engine
+                    .Submit({.prompt = {3}, .sampling = {.temperature = 0}, .max_tokens = 4},
+                            {.on_finish = [&](const RequestResult&) { is_finished = true; }})
+                    .ok());
+    EXPECT_TRUE(MeasureRooflineBody(engine, "rig", [&] { return thread.Yield(); }).ok());
+    was_first.set_value(is_finished);
+  });
+  EXPECT_TRUE(was_first.get_future().get());
+}
+
+TEST(GraphRoutes, WhoAsksForTheRooflineMeanwhileGetsTheSame) {
+  RoutesRig rig;
+  const auto ask = [&] { return rig.Ask("GET", "/quire/roofline").body; };
+  std::future<std::string> first = std::async(std::launch::async, ask);
+  std::future<std::string> second = std::async(std::launch::async, ask);
+  EXPECT_EQ(first.get(), second.get());
 }
 
 TEST(GraphRoutes, AreForAdminsAndForAsLongAsTheEngineRuns) {

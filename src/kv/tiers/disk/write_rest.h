@@ -34,7 +34,7 @@ class WriteRest {
   // True where this begins a rest.
   bool Fail(double now_s, std::string reason) {
     if (++num_failures_ < kMaxFailures) return false;
-    if (next_rest_s_ == kFirstRestS) since_s_ = now_s;
+    if (next_rest_s_ == kFirstRestS || now_s < since_s_) since_s_ = now_s;
     until_s_ = now_s + next_rest_s_;
     next_rest_s_ = std::min(2 * next_rest_s_, kLongestRestS);
     reason_ = std::move(reason);

@@ -65,9 +65,13 @@ TEST(WriteRest, ASuccessEndsItAndTheNextOneIsShortAgain) {
 }
 
 TEST(WriteRest, KeepsNobodyFromWritingByAClockThatWasSetBack) {
-  const WriteRest rest = Begun();
+  WriteRest rest = Begun();
   EXPECT_TRUE(rest.MayWrite(999));
   EXPECT_EQ(rest.ForMs(999), 0);
+  // The failure of that write begins a rest by the clock as it is.
+  rest.Fail(500, "again");
+  EXPECT_FALSE(rest.MayWrite(500.5));
+  EXPECT_TRUE(rest.MayWrite(502));
 }
 
 }  // namespace
