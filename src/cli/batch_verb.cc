@@ -144,8 +144,12 @@ void PrintJson(const BatchSummary& summary, const std::string& output, double se
 }
 
 Status RunBatch(BatchFlags& flags) {
-  QUIRE_ASSIGN_OR_RETURN(BatchInput input, BatchInput::Open(flags.file));
   const std::string output_path = OutputOf(flags);
+  QUIRE_RETURN_IF_ERROR(
+      CheckIsApart(flags.trace, "the input", flags.file == "-" ? "/dev/stdin" : flags.file));
+  QUIRE_RETURN_IF_ERROR(
+      CheckIsApart(flags.trace, "the output", output_path == "-" ? "/dev/stdout" : output_path));
+  QUIRE_ASSIGN_OR_RETURN(BatchInput input, BatchInput::Open(flags.file));
   QUIRE_ASSIGN_OR_RETURN(BatchOutput output,
                          BatchOutput::Open(output_path, input, flags.retry_failed));
   // Nobody waits for the next token of an answer: prefill takes what a step can hold.

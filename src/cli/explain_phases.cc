@@ -120,8 +120,8 @@ void PrintPhase(const Phase& phase, const MachineLimits& limits) {
 
 void Print(const PhaseTable& table, const Engine& engine, int num_threads) {
   const MachineLimits& limits = table.limits;
-  fmt::print("{}, {} kernels, {} threads\n", engine.model().config().name,
-             engine.runner().kernels().name, num_threads);
+  fmt::print("{}, {} kernels, {} thread{}\n", engine.model().config().name,
+             engine.runner().kernels().name, num_threads, num_threads == 1 ? "" : "s");
   fmt::print(
       "this machine, measured: the weights are read at {:.1f} GB/s, {:.0f} G int8 operations and "
       "{:.0f} G f32 operations a second\n",

@@ -65,8 +65,8 @@ std::string SizeText(uint64_t bytes) {
 }
 
 void PrintCeilings(const MachineCeilings& ceilings) {
-  fmt::print("this machine, {} threads, {} kernels, measured:\n", ceilings.num_threads,
-             ceilings.kernels);
+  fmt::print("this machine, {} thread{}, {} kernels, measured:\n", ceilings.num_threads,
+             ceilings.num_threads == 1 ? "" : "s", ceilings.kernels);
   for (const MemoryCeiling& level : ceilings.memory) {
     const std::string what =
         level.name == "weights"
@@ -81,6 +81,9 @@ void PrintCeilings(const MachineCeilings& ceilings) {
              ceilings.peaks.int8_ops_per_second * 1e-9);
   fmt::print("  f32 products  {:>9.1f} G operations a second\n",
              ceilings.peaks.f32_ops_per_second * 1e-9);
+  if (const std::string disturbance = DisturbanceOf(ceilings); !disturbance.empty()) {
+    fmt::print("{}\n", disturbance);
+  }
 }
 
 void PrintPoints(const Roofline& roofline) {
@@ -126,6 +129,7 @@ void Print(const Roofline& roofline) {
       "above {:.1f} int8 operations a byte of weights ({:.1f} in f32) arithmetic decides; below, "
       "memory does\n",
       roofline.int8_ridge(), roofline.f32_ridge());
+  if (roofline.points.empty()) return;
   PrintPoints(roofline);
   const int depth = DepthOfPlot(roofline);
   fmt::print(

@@ -9,6 +9,7 @@
 #include "base/exact_math.h"
 #include "cli/engine_flags.h"
 #include "cli/explain.h"
+#include "cli/html_file.h"
 #include "cli/interrupt.h"
 #include "cli/sampling_flags.h"
 #include "cli/verbs.h"
@@ -187,6 +188,18 @@ Status ExplainSteps(const ExplainFlags& flags) {
   return {};
 }
 
+// A page is refused before the work that would fill it.
+void CheckPages(CLI::App& verb) {
+  for (CLI::App* subject : verb.get_subcommands([](CLI::App*) { return true; })) {
+    CLI::Option* page = subject->get_option_no_throw("--html");
+    if (page == nullptr) continue;
+    page->check([](const std::string& path) {
+      const Status status = CheckHtmlFile(path);
+      return status.ok() ? std::string() : status.error().message;
+    });
+  }
+}
+
 }  // namespace
 
 void AddExplainVerb(CLI::App& app, int& exit_code) {
@@ -210,6 +223,7 @@ void AddExplainVerb(CLI::App& app, int& exit_code) {
   AddExplainCache(*verb, exit_code);
   AddExplainRequest(*verb, exit_code);
   AddExplainTrace(*verb, exit_code);
+  CheckPages(*verb);
   steps->callback([flags, &exit_code] { exit_code = Report(ExplainSteps(*flags)); });
 }
 

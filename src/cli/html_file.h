@@ -8,8 +8,12 @@
 
 namespace quire {
 
+// kInvalidArgument where the file holds anything but a page that was written before: to be asked
+// before there is anything to write.
+Status CheckHtmlFile(const std::filesystem::path& path);
+
 // json: a JSON text, with the "view" that the page is to open on. kIo, naming the file, where it
-// cannot be written.
+// cannot be written; refuses as CheckHtmlFile does.
 Status WriteHtmlFile(const std::filesystem::path& path, std::string_view json);
 
 }  // namespace quire

@@ -238,12 +238,14 @@ std::string FloorsAsText(const FloorReport& report) {
   const Ridge ridge = RidgeOf(limits);
   std::string out = "\ntimes that this machine allows at best\n";
   const auto end = std::back_inserter(out);
+  const bool is_one = report.num_threads == 1;
   fmt::format_to(
       end,
-      "  measured: {} threads read {:.1f} GB/s and compute {:.0f} G int8 and {:.0f} G f32 "
+      "  measured: {} thread{} read{} {:.1f} GB/s and compute{} {:.0f} G int8 and {:.0f} G f32 "
       "operations a second ({})\n",
-      report.num_threads, limits.bytes_per_second * 1e-9, limits.int8_ops_per_second * 1e-9,
-      limits.f32_ops_per_second * 1e-9, report.kernels);
+      report.num_threads, is_one ? "" : "s", is_one ? "s" : "", limits.bytes_per_second * 1e-9,
+      is_one ? "s" : "", limits.int8_ops_per_second * 1e-9, limits.f32_ops_per_second * 1e-9,
+      report.kernels);
   fmt::format_to(end,
                  "  ridge: {:.1f} int8 or {:.1f} f32 operations a byte; with more, arithmetic "
                  "decides, with fewer, memory\n",

@@ -1,5 +1,5 @@
 // Files written by hand: descriptors that close themselves, whole writes, locks, and errors that
-// say what to do.
+// say what to do. Those of the cache, and those that a flag names.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -34,6 +35,17 @@ Status MakeDirectory(const std::filesystem::path& path);
 uint64_t SizeOf(const std::filesystem::path& path);
 
 Status WriteAll(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+// The same for a file outside the cache: an error gives no advice about the cache.
+Status WriteOutput(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+
+// kInvalidArgument for a path that is empty, and for a file that is there and holds anything but a
+// `kind`, which begins with `opening`: a name given by mistake, of a model say, costs nobody a
+// file. Devices, pipes and empty files pass.
+Status CheckMayReplace(const std::filesystem::path& path, std::string_view opening,
+                       std::string_view kind);
+
+// Whether both name one regular file, through links too. Also of files that are not there.
+bool IsSameFile(const std::filesystem::path& a, const std::filesystem::path& b);
 
 // Locks a file for this process; kIo, saying that another process is pulling `name` into
 // `directory`, where one is. The lock is the descriptor: it goes when the process does.

@@ -71,7 +71,7 @@ Status AnswerOnce(const RunFlags& flags, Request request, Engine& engine) {
   QUIRE_ASSIGN_OR_RETURN(const RequestResult result, Generate(engine, std::move(request), hooks));
   if (write_failed) return MakeError(ErrorCode::kIo, "cannot write to standard output");
   fmt::print("{}\n", flags.json ? AnswerAsJson(result, engine) : "");
-  std::fflush(stdout);
+  QUIRE_RETURN_IF_ERROR(FlushOutput());
   if (!flags.json) PrintStats(result, engine);
   if (result.choices[0].finish_reason == FinishReason::kAborted) {
     return MakeError(ErrorCode::kInterrupted, "interrupted");

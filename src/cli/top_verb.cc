@@ -91,10 +91,7 @@ Status Print(const TopView& view, bool json) {
   } else {
     for (const std::string& line : TopLines(view, kLogColumns)) fmt::print("{}\n", line);
   }
-  if (std::fflush(stdout) != 0) {
-    return MakeError(ErrorCode::kIo, "standard output: nobody reads it");
-  }
-  return {};
+  return FlushOutput();
 }
 
 // Two looks, so that there are rates, and what they say.

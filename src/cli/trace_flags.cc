@@ -1,10 +1,11 @@
 #include "cli/trace_flags.h"
 
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <system_error>
+
+#include "cli/flag_checks.h"
+#include "cli/posix_file.h"
+#include "cli/verbs.h"
 
 namespace quire {
 namespace {
@@ -20,6 +21,7 @@ void AddTraceFlags(CLI::App& app, TraceFlags& flags) {
                      "write what happens to this file, a JSON object a line; an earlier trace "
                      "there is replaced (default: no trace)")
           ->group(kGroup);
+  RefuseEmpty(*file);
   app.add_option(
          "--trace-detail", flags.detail,
          "beside requests, steps and tokens: operators (time, operations and bytes by kind; "
@@ -46,19 +48,25 @@ Result<std::unique_ptr<TraceFile>> OpenTrace(const TraceFlags& flags) {
 
 Status CheckKeepsTrace(const std::filesystem::path& trace, std::string_view flag,
                        const std::filesystem::path& output) {
-  // Of device and inode, so links are seen through; false where either is not there.
-  std::error_code ignored;
-  if (!std::filesystem::equivalent(trace, output, ignored)) return {};
+  if (!IsSameFile(trace, output)) return {};
   return MakeError(ErrorCode::kInvalidArgument,
                    "{} {} is the trace {} itself, which would be lost; name another file", flag,
                    output.string(), trace.string());
+}
+
+Status CheckIsApart(const TraceFlags& flags, std::string_view what,
+                    const std::filesystem::path& path) {
+  if (flags.file.empty() || !IsSameFile(flags.file, path)) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--trace {} is {} too, which would be lost; name another file", flags.file,
+                   what);
 }
 
 Status EndTrace(TraceFile* trace, Status verb) {
   if (trace == nullptr) return verb;
   Status written = trace->Close();
   if (verb.ok()) return written;
-  if (!written.ok()) fmt::print(stderr, "quire: {}\n", written.error().message);
+  (void)Report(written);
   return verb;
 }
 

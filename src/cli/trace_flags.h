@@ -31,6 +31,11 @@ Result<std::unique_ptr<TraceFile>> OpenTrace(const TraceFlags& flags);
 Status CheckKeepsTrace(const std::filesystem::path& trace, std::string_view flag,
                        const std::filesystem::path& output);
 
+// kInvalidArgument where the trace would be written over `what` of the same run, at `path`; neither
+// needs to be there yet.
+Status CheckIsApart(const TraceFlags& flags, std::string_view what,
+                    const std::filesystem::path& path);
+
 // Ends the trace, which may be null, once the engine tells no more. What the verb came to; where
 // that is a success, what is lacking of the trace.
 Status EndTrace(TraceFile* trace, Status verb);

@@ -25,7 +25,16 @@ void AddBenchVerb(CLI::App& app, int& exit_code);
 void AddPlanVerb(CLI::App& app, int& exit_code);
 void AddTopVerb(CLI::App& app, int& exit_code);
 
-// Prints "quire: MESSAGE" on standard error for an error; returns the exit code.
+// Prints "quire: MESSAGE" on standard error for an error, behind all that was printed on standard
+// output; returns the exit code. Throws nothing, whatever becomes of the message.
 int Report(const Status& status);
+
+// Hands over what was printed on standard output. 0, or the errno of what failed; -1 where an
+// earlier write has failed and its reason is gone.
+int FlushStdout();
+// kIo, of such a number.
+Error OutputError(int error);
+// Both at once.
+Status FlushOutput();
 
 }  // namespace quire

@@ -21,7 +21,7 @@ std::string LaneOf(const RequestEvent& request) {
 }  // namespace
 
 ChromeTrace::ChromeTrace(const RunEvent& run, std::string& text) : text_(text) {
-  text_ += R"({"displayTimeUnit":"ms","otherData":{"model":)";
+  text_ += kChromeTraceBegins;
   AppendJson(std::string_view(run.model), text_);
   text_ += R"(,"quire":)";
   AppendJson(std::string_view(run.quire), text_);

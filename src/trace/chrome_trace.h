@@ -14,6 +14,10 @@
 
 namespace quire {
 
+// How every one begins.
+inline constexpr std::string_view kChromeTraceBegins =
+    R"({"displayTimeUnit":"ms","otherData":{"model":)";
+
 class ChromeTrace {
  public:
   // Appends to `text`, which outlives it; whoever owns the text may empty it between two calls.

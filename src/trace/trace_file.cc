@@ -1,6 +1,7 @@
 #include "trace/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,7 +77,14 @@ Result<std::unique_ptr<TraceFile>> TraceFile::Create(const std::filesystem::path
   }
   struct stat status{};
   const bool is_file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  const bool replaces = is_file && status.st_size > 0;
+  // The lock is the descriptor: it goes when the process does.
+  if (is_file && ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd);
+    return MakeError(ErrorCode::kIo,
+                     "another process writes the trace {}; wait for it, or name another file",
+                     path.string());
+  }
+  const bool replaces = is_file && ::fstat(fd, &status) == 0 && status.st_size > 0;
   if (replaces) {
     if (const Status is_trace = CheckIsTrace(path); !is_trace.ok()) {
       ::close(fd);

@@ -32,7 +32,8 @@ class TraceFile : public TraceSink {
  public:
   // Makes the file, readable by its owner alone: it holds what was asked and answered. An earlier
   // trace there is gone once the first event is written, and stays where none comes. kIo, naming
-  // it, where it cannot be made; kInvalidArgument for a file that holds anything but a trace.
+  // it, where it cannot be made or is being written; kInvalidArgument for a file that holds
+  // anything but a trace.
   static Result<std::unique_ptr<TraceFile>> Create(const std::filesystem::path& path,
                                                    const TraceFileOptions& options);
   ~TraceFile() override;

@@ -328,6 +328,24 @@ class BatchTest(BatchCase):
         process.stderr.close()
         self.assertEqual(process.wait(timeout=60), 5)
 
+    def test_a_trace_over_the_input_or_the_output_is_refused_before_any_work(self):
+        self.write([completion("a", "x")])
+        text = self.input.read_bytes()
+        self.assertIn(b"is the output too",
+                      self.batch(str(self.input), "--trace", str(self.output), code=2).stderr)
+        self.assertFalse(self.output.exists())
+        roundabout = self.folder / "." / self.output.name
+        self.batch(str(self.input), "-o", str(roundabout), "--trace", str(self.output), code=2)
+        link = self.folder / "link"
+        link.symlink_to(self.input)
+        self.assertIn(b"is the input too",
+                      self.batch(str(self.input), "--trace", str(link), code=2).stderr)
+        self.assertEqual(self.input.read_bytes(), text)
+        self.batch()
+        results = self.output.read_bytes()
+        self.batch(str(self.input), "--trace", str(self.output), code=2)
+        self.assertEqual(self.output.read_bytes(), results)
+
     def test_a_second_process_is_kept_out(self):
         self.write([completion(str(i), "x" * 50, max_tokens=200) for i in range(20)])
         def second():

@@ -50,6 +50,7 @@ class ShapesTest(ExplainTest):
     def test_parameters_of_a_published_shape_need_no_file(self):
         graph = self.json_of("shapes", "smollm2-135m")
         self.assertEqual(graph["parameters"], 134_515_008)
+        self.assertEqual(graph["version"], 1)
         self.assertEqual(graph["num_layers"], 30)
         self.assertTrue(graph["tied_output"])
         self.assertEqual([part["num_layers"] for part in graph["parts"]], [0, 30, 0])
@@ -90,10 +91,81 @@ class ShapesTest(ExplainTest):
     def test_refusals_say_what_to_do(self):
         for arguments, words in ((["no-such-model"], b"known shapes"),
                                  ([LLAMA, "-p", "0"], b"expected 1 to"),
+                                 ([LLAMA, "--weight-bits", "nan"], b"expected a number, got nan"),
                                  ([LLAMA, "--html", "/no/such/folder/page.html"], b"cannot write")):
             result = self.quire("explain", "shapes", *arguments)
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(words, result.stderr)
+
+
+class PageFileTest(ExplainTest):
+    def test_a_page_replaces_a_page_and_nothing_else(self):
+        folder = pathlib.Path(self.folder.name)
+        page = folder / "page.html"
+        for _ in range(2):
+            self.text_of("shapes", LLAMA, "--html", str(page))
+        model = folder / "model.gguf"
+        model.write_bytes(pathlib.Path(LLAMA).read_bytes())
+        notes = folder / "notes.html"
+        notes.write_text("<!DOCTYPE html>\n<html><title>Notes</title></html>")
+        for subject in ("shapes", "roofline", "growth"):
+            for target in (model, notes):
+                before = target.read_bytes()
+                result = self.quire("explain", subject, str(model), "--html", str(target))
+                self.assertEqual(result.returncode, 2, (subject, result.stderr))
+                self.assertIn(f"{target} is there and is not a page".encode(), result.stderr)
+                self.assertEqual(result.stdout, b"")
+                self.assertEqual(target.read_bytes(), before)
+
+    def test_no_name_is_refused_and_a_full_disk_is_told(self):
+        for target, code, words in (("", 2, b"got no name"),
+                                    ("/dev/full", 5, b"/dev/full: No space left on device")):
+            result = self.quire("explain", "shapes", LLAMA, "--html", target)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertNotIn(b"QUIRE_CACHE", result.stderr)
+
+
+class TraceTest(ExplainTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = str(pathlib.Path(self.folder.name) / "trace")
+        result = self.quire("run", LLAMA, "--raw", "-p", "hello", "-n", "2", "-t", "1", "--trace",
+                            self.trace)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_chrome_trace_replaces_a_chrome_trace_and_nothing_else(self):
+        folder = pathlib.Path(self.folder.name)
+        chrome = folder / "chrome.json"
+        for _ in range(2):
+            self.text_of("trace", self.trace, "--chrome", str(chrome))
+        settings = folder / "settings.json"
+        settings.write_text('{"theme":"dark"}')
+        for target, words in ((settings, "is not a Chrome trace"), ("", "got no name")):
+            result = self.quire("explain", "trace", self.trace, "--chrome", str(target))
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr.decode())
+        self.assertEqual(settings.read_text(), '{"theme":"dark"}')
+
+    def test_the_list_says_what_it_leaves_out_and_marks_pins(self):
+        with open(self.trace, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        end = next(line for line in lines if line["event"] == "end")
+        for number in range(100, 124):
+            is_pin = number == 100
+            lines.append({"event": "request", "ms": 1.0, "request": number, "name": f"n{number}",
+                          **({"is_pin": True} if is_pin else {})})
+            lines.append({**end, "ms": 2e6, "request": number, "total_ms": 1e6 - number})
+        with open(self.trace, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        text = self.text_of("trace", self.trace)
+        self.assertIn("1 thread,", text)
+        self.assertIn("the 20 slowest of 24 requests and 1 pin, longest first; -n 0 shows all", text)
+        self.assertRegex(text, r" 100 .*\(pin\) n100\n")
+        self.assertNotIn("n123", text)
+        text = self.text_of("trace", self.trace, "-n", "0")
+        self.assertIn("\n24 requests and 1 pin, longest first (", text)
+        self.assertIn("n123", text)
 
 
 class RooflineTest(ExplainTest):

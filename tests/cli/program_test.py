@@ -192,6 +192,58 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(process.returncode, 130)
         self.assertLess(time.monotonic() - start, 30)
 
+    def test_a_full_disk_behind_standard_output_is_told_once_by_every_verb(self):
+        for words in (["plan", LLAMA], ["plan", LLAMA, "--json"], ["explain", "shapes", LLAMA],
+                      ["explain", "shapes", LLAMA, "--json"], ["models"], ["plan", "--help"],
+                      ["run", LLAMA, "--raw", "-p", "x", "-n", "1", "--json"]):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([QUIRE, *words], stdout=full, stderr=subprocess.PIPE,
+                                        timeout=120, env=self.environment)
+            self.assertEqual(result.returncode, 5, (words, result.stderr))
+            lines = [line for line in result.stderr.splitlines() if line.startswith(b"quire:")]
+            self.assertEqual(lines, [b"quire: standard output: No space left on device"], words)
+
+    def test_a_reader_that_goes_away_is_no_error_of_a_report(self):
+        for words in (["plan", LLAMA], ["explain", "shapes", LLAMA, "--json"]):
+            reader, writer = os.pipe()
+            os.close(reader)
+            with open(writer, "wb") as pipe:
+                result = subprocess.run([QUIRE, *words], stdout=pipe, stderr=subprocess.PIPE,
+                                        timeout=120, env=self.environment)
+            self.assertEqual((result.returncode, result.stderr), (0, b""), words)
+
+    def test_an_error_comes_behind_what_was_printed(self):
+        path = pathlib.Path(self.cache.name) / "both"
+        with open(path, "wb") as both:
+            code = subprocess.run([QUIRE, "plan", LLAMA, "--verify", "--memory", "1KiB"],
+                                  stdout=both, stderr=both, timeout=120,
+                                  env=self.environment).returncode
+        self.assertNotEqual(code, 0)
+        lines = path.read_bytes().splitlines()
+        self.assertGreater(len(lines), 1)
+        self.assertTrue(lines[-1].startswith(b"quire: "), lines)
+
+    def test_an_empty_name_of_a_file_is_refused(self):
+        result = self.quire("run", LLAMA, "--raw", "-p", "x", "-n", "1", "--trace", "")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(b"--trace", result.stderr)
+
+    def test_a_number_that_is_none_is_refused_by_every_flag(self):
+        for words in (["explain", "shapes", LLAMA, "--weight-bits", "nan"],
+                      ["plan", LLAMA, "--weight-bits", "-NaN"],
+                      ["serve", LLAMA, "--drain-timeout", "nan"],
+                      ["run", LLAMA, "-p", "x", "--temp", "nan"]):
+            result = self.quire(*words)
+            self.assertEqual(result.returncode, 2, (words, result.stderr))
+            self.assertIn(b"expected a number", result.stderr, words)
+
+    def test_a_subject_that_is_not_there_is_named(self):
+        for verb in ("explain", "cache"):
+            result = self.quire(verb, "foo")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"no subject 'foo' of `quire {verb}`; `quire {verb} --help` lists them",
+                          result.stderr.decode())
+
     def test_a_reader_that_goes_away_ends_the_answer(self):
         process = subprocess.Popen(
             [QUIRE, "run", LLAMA, "--raw", "-p", "hello", "-n", "-1", "--ignore-eos",

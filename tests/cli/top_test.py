@@ -321,7 +321,7 @@ class StrangerTest(unittest.TestCase):
 
 class FlagTest(unittest.TestCase):
     def test_a_bad_value_is_refused(self):
-        for arguments in (["ftp://x"], ["--interval", "0"], ["--interval", "x"],
+        for arguments in (["ftp://x"], ["--interval", "0"], ["--interval", "x"], ["--interval", "nan"],
                           ["http://user:pw@host"]):
             self.assertEqual(top(*arguments).returncode, 2, arguments)
 

@@ -126,6 +126,22 @@ TEST(TraceFile, AFileThatIsNoTraceIsRefusedAndKept) {
   }
 }
 
+TEST(TraceFile, ASecondWriterIsRefusedUntilTheFirstHasEnded) {
+  const ScratchDirectory directory;
+  const auto path = directory.path() / "trace.jsonl";
+  {
+    const auto first = Make(path);
+    first->Add(testing::SampleRun());
+    const auto second = TraceFile::Create(path, {});
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, ErrorCode::kIo);
+    EXPECT_THAT(second.error().message, HasSubstr("another process writes the trace"));
+    EXPECT_TRUE(first->Close().ok());
+  }
+  EXPECT_EQ(ReadFile(path), EventAsJson(testing::SampleRun()) + "\n");
+  EXPECT_TRUE(Make(path)->Close().ok());
+}
+
 // A pipe that nobody reads for a while is a disk that falls behind.
 TEST(TraceFile, WhatASlowDiskCannotTakeIsDroppedAndCounted) {
   const ScratchDirectory directory;
