@@ -63,6 +63,13 @@ Status SetWeights(const PlanFlags& flags, ModelShape& shape) {
   return {};
 }
 
+ConcurrencyOptions LengthsOf(const PlanFlags& flags, const PlanReport& report) {
+  ConcurrencyOptions options = flags.concurrency;
+  options.context_tokens = report.plan.context_tokens;
+  options.prefill_chunk = report.options.prefill_chunk;
+  return options;
+}
+
 Status FindWhatFits(const PlanFlags& flags, PlanReport& report) {
   QUIRE_ASSIGN_OR_RETURN(report.memory, OptionalSize(flags.memory));
   QUIRE_ASSIGN_OR_RETURN(report.kv_memory, OptionalSize(flags.kv_memory));
@@ -76,8 +83,7 @@ Status FindWhatFits(const PlanFlags& flags, PlanReport& report) {
   }
   std::optional<uint64_t> kv = report.kv_memory;
   if (!kv && report.memory) {
-    const uint64_t others = report.plan.bytes_without_kv();
-    kv = *report.memory - std::min(*report.memory, others);
+    QUIRE_ASSIGN_OR_RETURN(kv, KvBytesThatFit(report.shape, report.options, *report.memory));
   }
   if (!kv) return {};
   const auto largest = [&](KvBasis basis) {
@@ -86,10 +92,8 @@ Status FindWhatFits(const PlanFlags& flags, PlanReport& report) {
   };
   report.formula_context = largest(KvBasis::kFormula);
   report.block_context = largest(KvBasis::kBlocks);
-  ConcurrencyOptions options = flags.concurrency;
-  options.context_tokens = report.plan.context_tokens;
-  options.prefill_chunk = report.options.prefill_chunk;
-  QUIRE_ASSIGN_OR_RETURN(report.concurrency, PlanConcurrency(report.cost, *kv, options));
+  QUIRE_ASSIGN_OR_RETURN(report.concurrency,
+                         PlanConcurrency(report.cost, *kv, LengthsOf(flags, report)));
   return {};
 }
 
@@ -172,6 +176,8 @@ Result<PlanReport> MakeReport(const PlanFlags& flags) {
                     .break_even = {},
                     .floors = {},
                     .verify = {}};
+  // Also where no size asks for them: what is wrong is told before anything takes its time.
+  QUIRE_RETURN_IF_ERROR(CheckConcurrency(LengthsOf(flags, report)));
   QUIRE_RETURN_IF_ERROR(FindWhatIsReal(flags, found.file, report));
   QUIRE_RETURN_IF_ERROR(FindWhatFits(flags, report));
   QUIRE_ASSIGN_OR_RETURN(report.break_even,

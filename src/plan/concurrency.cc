@@ -102,7 +102,9 @@ int Steady(double bytes, const LiveSequence& live) {
   return Whole(root * root);
 }
 
-Status CheckOptions(const ConcurrencyOptions& options) {
+}  // namespace
+
+Status CheckConcurrency(const ConcurrencyOptions& options) {
   const LengthDistribution& lengths = options.lengths;
   const auto refuse = [](std::string_view what, auto got, std::string_view expected) {
     return MakeError(ErrorCode::kInvalidArgument, "{} of {}; expected {}", what, got, expected);
@@ -129,11 +131,9 @@ Status CheckOptions(const ConcurrencyOptions& options) {
   return {};
 }
 
-}  // namespace
-
 Result<Concurrency> PlanConcurrency(const KvCost& cost, uint64_t kv_bytes,
                                     const ConcurrencyOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckOptions(options));
+  QUIRE_RETURN_IF_ERROR(CheckConcurrency(options));
   const uint64_t worst = cost.BlockBytes(options.context_tokens, options.prefill_chunk);
   const double there = static_cast<double>(kv_bytes);
   Concurrency result{.kv_bytes = kv_bytes};

@@ -62,6 +62,9 @@ struct Concurrency {
 
 // kInvalidArgument for lengths that make no sense, and for a prefix that is not shorter than the
 // context.
+Status CheckConcurrency(const ConcurrencyOptions& options);
+
+// Refuses what CheckConcurrency does.
 Result<Concurrency> PlanConcurrency(const KvCost& cost, uint64_t kv_bytes,
                                     const ConcurrencyOptions& options);
 

@@ -224,6 +224,17 @@ Result<int> SequencesThatFit(const ModelShape& shape, PlanOptions options, uint6
   });
 }
 
+Result<uint64_t> KvBytesThatFit(const ModelShape& shape, PlanOptions options,
+                                uint64_t budget_bytes) {
+  QUIRE_ASSIGN_OR_RETURN(const int sequences, SequencesThatFit(shape, options, budget_bytes));
+  const bool is_most = sequences == kMaxPlannedSequences;
+  options.num_sequences = is_most ? sequences : sequences + 1;
+  QUIRE_ASSIGN_OR_RETURN(const MemoryPlan more, PlanMemory(shape, options));
+  const uint64_t whole = SaturatingMul(more.kv_sequence_bytes, static_cast<uint64_t>(sequences));
+  const uint64_t left = budget_bytes - std::min(budget_bytes, more.bytes_without_kv());
+  return is_most ? whole : std::max(left, whole);
+}
+
 Result<std::vector<KvTypeFit>> FitByKvType(const ModelShape& shape, PlanOptions options,
                                            uint64_t budget_bytes) {
   std::vector<KvTypeFit> fits;

@@ -85,6 +85,12 @@ Result<int> LargestContext(const ModelShape& shape, PlanOptions options, uint64_
 // How many sequences of the whole context fit into so many bytes, all told.
 Result<int> SequencesThatFit(const ModelShape& shape, PlanOptions options, uint64_t budget_bytes);
 
+// What is left for keys and values of so many bytes, all told, where as many sequences of the whole
+// context run as fit: it holds those of SequencesThatFit and not one more, for one more would need
+// tables and logits too.
+Result<uint64_t> KvBytesThatFit(const ModelShape& shape, PlanOptions options,
+                                uint64_t budget_bytes);
+
 // What fits where keys and values are of one type.
 struct KvTypeFit {
   KvElement element{};

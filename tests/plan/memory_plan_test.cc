@@ -94,6 +94,30 @@ TEST(MemoryPlan, TheInversesAgreeWithTheForwardAnswer) {
   }
 }
 
+// What each sequence takes beside its keys and values counts as well: the whole sequences in what
+// is left for the cache are those that the plan accepts, whatever the options were asked with.
+TEST(MemoryPlan, TheCacheOfABudgetHoldsTheSequencesThatFitAndNotOneMore) {
+  for (const char* name : {"smollm2-135m", "gemma-3-270m", "llama-3-8b"}) {
+    const ModelShape shape = Preset(name);
+    const KvCost cost = Cost(shape);
+    for (const int context : {1, 16, 100, 1024, 4096}) {
+      for (const uint64_t budget : {100 * kMiB, 700 * kMiB, 3 * kGiB, 16 * kGiB, 24 * kGiB + 7}) {
+        for (const int asked : {1, 8}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", name, context, budget, asked));
+          const PlanOptions options{.context_tokens = context, .num_sequences = asked};
+          const int sequences = *SequencesThatFit(shape, options, budget);
+          const auto kv = KvBytesThatFit(shape, options, budget);
+          ASSERT_TRUE(kv.ok());
+          const auto there = PlanConcurrency(cost, *kv, {.context_tokens = context});
+          ASSERT_TRUE(there.ok());
+          EXPECT_EQ(there->worst_case, sequences);
+          EXPECT_EQ(static_cast<int>(there->worst_case_ratio), sequences);
+        }
+      }
+    }
+  }
+}
+
 // "How many users at 4k", "the largest context for 8 users", "which type": every answer, put back
 // into the question, agrees.
 TEST(MemoryPlan, WhatFitsByTypeAgreesWithTheForwardAnswerOfEach) {

@@ -70,6 +70,15 @@ class PlanVerbTest(unittest.TestCase):
                               there["expected_steady"]], [int(number) for number in row[1:]])
             self.assertEqual(there["worst_case"], true["fits"]["sequences"])
 
+    def test_the_whole_sequences_are_those_that_are_accepted(self):
+        for size in ("1GiB", "3GB", "16GiB"):
+            asked = ("smollm2-135m", "-c", "4096", "--memory", size)
+            plan = self.plan(*asked)
+            there = plan["fits"]["sequences"]
+            self.assertEqual(plan["concurrency"]["worst_case"], there)
+            self.plan(*asked, "--parallel", str(there))
+            self.assertEqual(self.quire(*asked, "--parallel", str(there + 1)).returncode, 4)
+
     def test_what_fits_is_told_for_every_type(self):
         plan = self.plan("llama-3-8b", "-c", "4096", "--sequences", "8", "--memory", "24GiB")
         self.assertEqual(plan["sequences"], 8)
@@ -201,7 +210,15 @@ class PlanVerbTest(unittest.TestCase):
                 (["llama-3-8b", "-c", "-1"], 2, "expected 0 to"),
                 (["llama-3-8b", "--memory", "lots"], 2, "GiB"),
                 (["llama-3-8b", "--memory", "64GiB", "--sigma", "9"], 2, "sigma"),
+                (["llama-3-8b", "--sigma", "nan"], 2, "--sigma: expected a number"),
+                (["llama-3-8b", "--sigma", "inf"], 2, "sigma of inf; expected 0 to 4"),
+                (["llama-3-8b", "--mean-input", "-5"], 2, "mean input of -5"),
+                (["llama-3-8b", "--mean-output", "nan"], 2, "--mean-output: expected a number"),
+                (["llama-3-8b", "--max-total", "0"], 2, "longest sequence of 0"),
+                (["llama-3-8b", "--shared-prefix", "-4"], 2, "shared prefix of -4"),
+                (["llama-3-8b", "-c", "100", "--shared-prefix", "100"], 2, "a context of 100"),
                 (["llama-3-8b", "--weight-bits", "0"], 2, "weight-bits"),
+                (["llama-3-8b", "--weight-bits", "nan"], 2, "--weight-bits: expected a number"),
                 (["llama-3-8b", "--prefill-speed", "0"], 2, "--prefill-speed: expected 0.001"),
                 (["llama-3-8b", "--prefill-speed", "nan"], 2, "--prefill-speed"),
                 (["llama-3-8b", "--tier-bandwidth", "0B"], 2, "--tier-bandwidth: expected 1"),

@@ -167,7 +167,8 @@ Status WriteConcurrency(const PlanQuestion& question, const MemoryPlan& plan, co
   json.Key("concurrency");
   std::optional<uint64_t> bytes = question.kv_memory;
   if (!bytes && question.memory) {
-    bytes = *question.memory - std::min(*question.memory, plan.bytes_without_kv());
+    QUIRE_ASSIGN_OR_RETURN(bytes,
+                           KvBytesThatFit(question.shape, question.options, *question.memory));
   }
   if (!bytes) {
     json.Null();
