@@ -38,7 +38,7 @@ std::string Words(std::string reason) {
 Result<std::vector<RequestLife>> LivesOf(const RequestFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(flags.trace));
   TraceAnalysis analysis({.only_request = flags.id});
-  while (true) {
+  while (!flags.id.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const std::optional<TraceEvent> event, reader.Next());
     if (!event) break;
     analysis.Add(*event);
@@ -47,7 +47,7 @@ Result<std::vector<RequestLife>> LivesOf(const RequestFlags& flags) {
   for (RequestLife& life : analysis.TakeRest()) lives.push_back(std::move(life));
   if (lives.empty()) {
     return MakeError(ErrorCode::kNotFound,
-                     "the trace {} has no request {}; `quire explain trace {}` lists them",
+                     "the trace {} has no request '{}'; `quire explain trace {} -n 0` lists them",
                      flags.trace, Printable(flags.id, 80), flags.trace);
   }
   if (analysis.counters().dropped_events > 0) {
@@ -62,6 +62,23 @@ std::string HeadOf(const RequestLife& life) {
   std::string text = fmt::format("{} {}", request.is_pin ? "pin" : "request", request.request);
   if (!request.name.empty()) text += fmt::format(" ({})", Printable(request.name, 80));
   return text;
+}
+
+// Text that was made printable when it was told. A file may hold anything, so it is made so again,
+// but for the backslashes that it has by then.
+std::string PrintableAgain(std::string_view text, size_t max_bytes) {
+  std::string shown;
+  while (true) {
+    const size_t backslash = text.find('\\');
+    const std::string_view piece = text.substr(0, backslash);
+    shown += Printable(piece, max_bytes);
+    if (piece.size() > max_bytes || backslash == std::string_view::npos) return shown;
+    max_bytes -= piece.size();
+    if (max_bytes == 0) return shown + "...";
+    --max_bytes;
+    shown += '\\';
+    text.remove_prefix(backslash + 1);
+  }
 }
 
 std::string StepsOf(const LifeSpan& span) {
@@ -112,10 +129,19 @@ void PrintLife(const RequestLife& life) {
   }
   fmt::print("; together {:.3f} ms", life.sum_ms());
   if (life.end) {
-    fmt::print(" of {:.3f} ms, the first token after {:.3f} ms", life.end->total_ms,
-               life.end->first_token_ms);
+    fmt::print(" of {:.3f} ms", life.end->total_ms);
+    if (life.end->first_token_ms > 0) {
+      fmt::print(", the first token after {:.3f} ms", life.end->first_token_ms);
+    } else if (!life.request.is_pin) {
+      fmt::print("; no token came");
+    }
   }
   fmt::print("\n");
+}
+
+// A pin ends when its prompt is computed, and draws no token.
+bool ComputedItsPrompt(const EndEvent& end) {
+  return end.prompt_computed || (end.is_pin && end.reason == "stop");
 }
 
 void PrintMiss(const RequestLife& life) {
@@ -126,18 +152,24 @@ void PrintMiss(const RequestLife& life) {
   }
   const EndEvent& end = *life.end;
   const int64_t cached = int64_t{end.cached_memory} + end.cached_disk + end.cached_remote;
+  const bool has_missed = !end.miss.empty() && end.miss != "none";
+  if (!ComputedItsPrompt(end)) {
+    fmt::print("{}: it ended before its prompt was computed ({})\n", HeadOf(life),
+               Printable(end.reason));
+    if (cached == 0 && !has_missed) return;
+  }
   fmt::print(
       "{}: {} of {} prompt tokens were found: {} in memory, {} on disk, {} in a remote tier\n",
       HeadOf(life), cached, end.prompt_tokens, end.cached_memory, end.cached_disk,
       end.cached_remote);
-  if (end.miss.empty() || end.miss == "none") {
+  if (!has_missed) {
     fmt::print("nothing was missed: {}\n",
                cached + 1 >= end.prompt_tokens
                    ? "the last token of a prompt is computed in any case"
                    : "tiers keep whole blocks, and what is behind the last of them is computed");
   } else {
     fmt::print("why not more, from token {} on: {}\n", end.miss_position,
-               Printable(end.miss_text, 1000));
+               PrintableAgain(end.miss_text, 1000));
   }
 }
 

@@ -295,6 +295,7 @@ void Engine::NoteAdmission(RequestState& request) {
   request.result.tier_wait_ms = batch_->tier_wait_ms(leader);
   request.result.miss = batch_->miss(leader);
   request.result.queue_ms = batch_->admitted_ms(leader) - request.submitted_ms;
+  request.was_admitted = true;
 }
 
 void Engine::NoteFirstToken(RequestState& request) {
@@ -407,6 +408,7 @@ void Engine::Finish(RequestState& request, FinishReason reason, Status status) {
   if (request.pin) EndPin(request, reason);
   const double now = NowMs();
   result.total_ms = now - request.submitted_ms;
+  if (!request.was_admitted) result.queue_ms = result.total_ms;
   if (request.first_token_at_ms >= 0) {
     result.first_token_ms = request.first_token_at_ms - request.submitted_ms;
     result.decode_ms = std::max(0.0, request.last_token_at_ms - request.first_token_at_ms);

@@ -110,7 +110,7 @@ struct RequestResult {
   std::vector<float> embedding{};  // [embedding_length], of length 1; where asked for
   std::vector<Choice> choices{};   // by index; of beams none where no token came
   uint64_t seed = 0;               // that fixes the draws
-  double queue_ms = 0;             // from submission to the first step that computes it
+  double queue_ms = 0;             // from submission to the first step that computes it, or the end
   double first_token_ms = 0;       // from submission to the first sampled token; 0 = none came
   double decode_ms = 0;            // from the first sampled token to the last
   double total_ms = 0;             // from submission to the end

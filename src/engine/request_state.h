@@ -24,6 +24,7 @@ class RequestState {
   RequestHooks hooks{};
   Digest root{};
   double submitted_ms = 0;
+  bool was_admitted = false;  // a step has computed something of it; as of the last note of that
   double first_token_at_ms = -1;
   double last_token_at_ms = -1;
   RequestResult result{};

@@ -10,6 +10,9 @@ namespace {
 
 namespace json = boost::json;
 
+// Of these bodies, which the server gives under /quire.
+constexpr int kVersion = 1;
+
 json::array ArrayOf(const auto& values) {
   json::array array;
   for (const auto& value : values) array.push_back(value);
@@ -128,7 +131,8 @@ json::object AsJson(const MachineCeilings& ceilings) {
   return {{"kernels", ceilings.kernels},
           {"threads", ceilings.num_threads},
           {"memory", std::move(memory)},
-          {"arithmetic", std::move(arithmetic)}};
+          {"arithmetic", std::move(arithmetic)},
+          {"disturbed", !DisturbanceOf(ceilings).empty()}};
 }
 
 json::object AsJson(const RooflinePoint& point, const MachineLimits& limits) {
@@ -189,6 +193,7 @@ std::string ModelGraphAsJson(const ModelGraph& graph) {
   json::array parts;
   for (const GraphPart& part : graph.parts) parts.push_back(AsJson(part));
   const json::object object = {
+      {"version", kVersion},
       {"model", Printable(config.name)},
       {"architecture", Printable(config.architecture)},
       {"num_layers", config.num_layers()},
@@ -218,7 +223,8 @@ std::string RooflineAsJson(const Roofline& roofline) {
   const MachineLimits limits = roofline.ceilings.limits();
   json::array points;
   for (const RooflinePoint& point : roofline.points) points.push_back(AsJson(point, limits));
-  const json::object object = {{"model", Printable(roofline.model)},
+  const json::object object = {{"version", kVersion},
+                               {"model", Printable(roofline.model)},
                                {"kv_type", roofline.kv_type},
                                {"ceilings", AsJson(roofline.ceilings)},
                                {"limits",
@@ -238,7 +244,8 @@ std::string KvGrowthAsJson(const KvGrowth& growth) {
   for (const GrowthSeries& one : growth.series) series.push_back(AsJson(one));
   json::array measured;
   for (const GrowthPoint& point : growth.measured) measured.push_back(AsJson(point));
-  const json::object object = {{"model", Printable(growth.model)},
+  const json::object object = {{"version", kVersion},
+                               {"model", Printable(growth.model)},
                                {"kv_type", growth.kv_type},
                                {"bytes_per_token", growth.bytes_per_token},
                                {"block_slots", growth.block_slots},

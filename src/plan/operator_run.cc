@@ -111,9 +111,12 @@ Result<std::vector<OperatorSample>> MeasureOperators(const OperatorRunInput& inp
   const std::vector<int> depths = DepthsThatFit(input, options);
   const int measured = std::max(options.prefill_tokens, options.decode_steps);
   if (depths.empty()) {
+    if (options.depths.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument, "no depth to measure at; expected one or more");
+    }
     return MakeError(ErrorCode::kContextLength,
-                     "{} tokens at any of the depths asked for are more than the context of {}",
-                     measured, input.context_length);
+                     "no depth of {} fits into the context of {}: {} tokens are measured behind it",
+                     std::ranges::min(options.depths), input.context_length, measured);
   }
   Run run(input, options, depths.back() + std::max(measured, 1));
   QUIRE_RETURN_IF_ERROR(run.WarmUp());

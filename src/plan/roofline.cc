@@ -148,6 +148,24 @@ std::vector<RooflinePoint> PointsOf(const std::vector<OperatorSample>& samples) 
   return points;
 }
 
+std::string DisturbanceOf(const MachineCeilings& ceilings) {
+  constexpr double kLeastFraction = .95;  // measurements of one level differ by that much
+  for (const MemoryCeiling& level : ceilings.memory) {
+    if (level.name == "weights") continue;
+    for (const MemoryCeiling& larger : ceilings.memory) {
+      if (larger.set_bytes <= level.set_bytes ||
+          level.bytes_per_second >= kLeastFraction * larger.bytes_per_second) {
+        continue;
+      }
+      return fmt::format(
+          "the machine was disturbed while it was measured: {} was read more slowly than {}{}; "
+          "measure again when nothing else runs",
+          level.name, larger.name == "weights" ? "the " : "", larger.name);
+    }
+  }
+  return "";
+}
+
 double RoofOver(const StepCost& cost, const MachineLimits& limits) {
   const double ms = BoundOf(cost, limits).limit_ms();
   return ms > 0 ? cost.ops() / ms * 1000 : 0;

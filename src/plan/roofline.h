@@ -44,6 +44,10 @@ struct Roofline {
   double f32_ridge() const;
 };
 
+// Where a level of memory read slower than a larger one, or than weights that it cannot hold, which
+// no machine does that has nothing else to do: a sentence that says so. Empty where none did.
+std::string DisturbanceOf(const MachineCeilings& ceilings);
+
 // The points of the measured steps, an operator each and one for all of them.
 std::vector<RooflinePoint> PointsOf(const std::vector<OperatorSample>& samples);
 

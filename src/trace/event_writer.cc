@@ -24,8 +24,9 @@ class Writer {
     using Wide = std::conditional_t<std::is_signed_v<decltype(value)>, int64_t, uint64_t>;
     AppendJson(static_cast<Wide>(value), text_);
   }
+  // What is less than nothing, as blocks available where more are promised, is nothing.
   void Count(std::string_view name, std::integral auto value) {
-    if (value != 0) Id(name, value);
+    if (value > 0) Id(name, value);
   }
   void Index(std::string_view name, std::integral auto value, int usual) {
     if (value != usual) Id(name, value);

@@ -109,6 +109,9 @@ TEST_F(EngineTraceTest, AnAbortedRequestEndsToo) {
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].reason, "abort");
   EXPECT_FALSE(ends[0].prompt_computed);
+  EXPECT_GT(ends[0].total_ms, 0);
+  EXPECT_EQ(ends[0].queue_ms, ends[0].total_ms) << "it never ran";
+  EXPECT_EQ(ends[0].first_token_ms, 0);
   EXPECT_EQ(trace.All<RequestEvent>()[0].name, "mine");
 }
 
@@ -291,6 +294,31 @@ TEST_F(EngineTraceTest, AThousandRequestsReplayedGiveTheEnginesCounts) {
   for (const char* reason :
        {"admission", "growth", "computed", "preempt", "end", "allocation", "pin"}) {
     EXPECT_TRUE(book.reasons().contains(reason)) << reason;
+  }
+}
+
+// A prompt's later chunks are promised blocks, which those that decode may have taken meanwhile.
+TEST_F(EngineTraceTest, EveryEventIsReadWhereMoreBlocksArePromisedThanThereAre) {
+  TraceKeeper trace;
+  EngineOptions options{
+      .scheduler = {.max_batched_tokens = 40, .target_step_ms = 1e9, .admission_reserve = 0}};
+  const auto engine = Traced(trace, /*num_blocks=*/28, options);
+  int64_t least_available = 0;
+  engine->SetStepObserver([&](const StepReport& report) {
+    for (const PlanLine& line : report.plan->lines) {
+      least_available = std::min(least_available, line.blocks_available);
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    Request request = testing::GreedyRequest(Repeated(i, 20 + i * 37 % 90), 18);
+    request.ignore_end_of_text = true;
+    ASSERT_TRUE(engine->Submit(request).ok());
+  }
+  engine->RunUntilIdle();
+  EXPECT_LT(least_available, 0);
+  for (const TraceEvent& event : trace.events) {
+    const auto read = EventFromJson(EventAsJson(event));
+    ASSERT_TRUE(read.ok()) << read.error().message;
   }
 }
 

@@ -61,6 +61,11 @@ TEST(OperatorRun, SaysWhereNothingFits) {
   const auto samples = tiny.Measure({.depths = {1000}, .prefill_tokens = 32});
   ASSERT_FALSE(samples.ok());
   EXPECT_EQ(samples.error().code, ErrorCode::kContextLength);
+  EXPECT_NE(samples.error().message.find("no depth of 1000 fits into the context of 256"),
+            std::string::npos)
+      << samples.error().message;
+  EXPECT_EQ(tiny.Measure({.depths = {}, .prefill_tokens = 8}).error().code,
+            ErrorCode::kInvalidArgument);
   const auto interrupted =
       tiny.Measure({.depths = {0}, .prefill_tokens = 8, .go_on = [] { return false; }});
   ASSERT_FALSE(interrupted.ok());

@@ -67,6 +67,23 @@ TEST(Roofline, IsDrawnWithItsRoofsAndPoints) {
   EXPECT_EQ(RooflinePlot(Roofline{}, 0), "");
 }
 
+TEST(MachineCeilings, ADisturbedMachineIsSaidToBeOne) {
+  const auto said = [](double l3, double memory, double weights) {
+    MachineCeilings ceilings;
+    ceilings.memory = {{.name = "L3", .set_bytes = 16 << 20, .bytes_per_second = l3},
+                       {.name = "memory", .set_bytes = 128 << 20, .bytes_per_second = memory},
+                       {.name = "weights", .set_bytes = 80 << 20, .bytes_per_second = weights}};
+    return DisturbanceOf(ceilings);
+  };
+  EXPECT_EQ(said(50e9, 10e9, 12e9), "") << "some of the weights stay in a cache";
+  EXPECT_EQ(said(50e9, 10e9, 8e9), "");
+  EXPECT_EQ(said(9.9e9, 10e9, 10e9), "") << "as fast, within what measurements differ by";
+  EXPECT_NE(said(9e9, 10e9, 8e9).find("L3 was read more slowly than memory"), std::string::npos);
+  EXPECT_NE(said(9e9, 8e9, 10e9).find("L3 was read more slowly than the weights"),
+            std::string::npos);
+  EXPECT_EQ(DisturbanceOf({}), "");
+}
+
 TEST(MachineCeilings, TellTheLevelsApartByTheBytesRead) {
   const CacheSizes caches{.l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20};
   const auto names = [](const std::vector<MemoryCeiling>& levels) {

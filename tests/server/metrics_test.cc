@@ -162,6 +162,7 @@ TEST(ServerMetrics, CountAnAbortedRequestAsFarAsItCame) {
   metrics.ObserveEnd(ResultOf(10, 0, 3, FinishReason::kAborted), {});
   RequestResult never_ran = ResultOf(100, 0, 0, FinishReason::kAborted);
   never_ran.first_token_ms = 0;
+  never_ran.queue_ms = never_ran.total_ms;
   metrics.ObserveEnd(never_ran, {});
   const auto samples = Scrape(metrics);
   EXPECT_EQ(samples.at(Key("vllm:prompt_tokens_total")), 10);
@@ -169,6 +170,8 @@ TEST(ServerMetrics, CountAnAbortedRequestAsFarAsItCame) {
   EXPECT_EQ(samples.at(Key("vllm:request_success_total", "finished_reason=\"abort\"")), 2);
   EXPECT_EQ(samples.at(Key("vllm:e2e_request_latency_seconds_count")), 2);
   EXPECT_EQ(samples.at(Key("vllm:request_prefill_time_seconds_count")), 1);
+  EXPECT_EQ(samples.at(Key("vllm:request_queue_time_seconds_count")), 2);
+  EXPECT_DOUBLE_EQ(samples.at(Key("vllm:request_queue_time_seconds_sum")), 2);
 }
 
 TEST(ServerMetrics, CountARequestOfSeveralChoicesOnce) {

@@ -75,6 +75,15 @@ TEST(EventJson, EveryLineIsJsonWhateverTheTextHolds) {
   EXPECT_TRUE(EventFromJson(EventAsJson(DroppedEvent{.ms = -infinity})).ok());
 }
 
+TEST(EventJson, ACountBelowZeroIsWrittenAsNone) {
+  // More blocks may be promised than there are.
+  const StepEvent step{.lines = {{.action = "wait", .blocks_needed = 4, .blocks_available = -3}}};
+  const Result<TraceEvent> event = EventFromJson(EventAsJson(step));
+  ASSERT_TRUE(event.ok()) << event.error().message;
+  EXPECT_EQ(std::get<StepEvent>(*event).lines[0].blocks_needed, 4);
+  EXPECT_EQ(std::get<StepEvent>(*event).lines[0].blocks_available, 0);
+}
+
 TEST(EventJson, FieldsOfALaterProgramArePassedOver) {
   const Result<TraceEvent> event =
       EventFromJson(R"({"event":"request","ms":1,"request":2,"colour":{"deep":[1]}})");

@@ -125,12 +125,18 @@ class ServedTrace(unittest.TestCase):
         text = quire("explain", "miss", "500", "--trace", self.trace)
         self.assertRegex(text.stdout, r"of \d+ prompt tokens were found: \d+ in memory")
         text = quire("explain", "trace", self.trace)
-        self.assertIn("the slowest requests", text.stdout)
+        self.assertIn(f"the 20 slowest of {NUM_REQUESTS} requests", text.stdout)
+        rows = quire("explain", "trace", self.trace, "-n", "0").stdout.split("first ms")[1]
+        self.assertEqual(len(rows.splitlines()) - 1, NUM_REQUESTS)
 
     def test_a_request_that_is_not_there_is_said_to_be_missing(self):
         result = quire("explain", "request", "nobody", "--trace", self.trace)
         self.assertEqual(result.returncode, 3)
-        self.assertIn("has no request nobody", result.stderr)
+        self.assertIn("has no request 'nobody'", result.stderr)
+        for subject in ("request", "miss"):
+            result = quire("explain", subject, "", "--trace", self.trace)
+            self.assertEqual(result.returncode, 3)
+            self.assertIn("has no request ''", result.stderr)
 
     def test_chromes_form_is_well_nested(self):
         out = pathlib.Path(self.directory) / "chrome.json"
@@ -207,6 +213,50 @@ class FileTest(unittest.TestCase):
                 self.assertEqual(result.returncode, 2, command)
                 self.assertIn("would be lost", result.stderr)
                 self.assertEqual(trace.read_text(), text)
+
+    def test_what_never_ran_was_queued_all_its_life_and_missed_nothing(self):
+        events = [
+            {"event": "run", "version": 1},
+            {"event": "request", "ms": 1, "request": 1, "prompt_tokens": 36},
+            {"event": "request", "ms": 2, "request": 2, "is_pin": True, "prompt_tokens": 32},
+            {"event": "request", "ms": 3, "request": 3, "prompt_tokens": 40},
+            {"event": "end", "ms": 41, "request": 1, "reason": "abort", "prompt_tokens": 36,
+             "miss": "none", "queue_ms": 40, "total_ms": 40},
+            {"event": "end", "ms": 42, "request": 2, "is_pin": True, "reason": "stop",
+             "prompt_tokens": 32, "miss": "never_seen", "miss_text": "nothing cached",
+             "queue_ms": 1, "total_ms": 40},
+            {"event": "end", "ms": 43, "request": 3, "reason": "stop", "prompt_computed": True,
+             "prompt_tokens": 40, "completion_tokens": 2, "cached_memory": 16, "miss": "differs",
+             "miss_position": 16, "miss_text": 'other text: "<|im_end|>\\n\u001b[2J"',
+             "queue_ms": 1, "first_token_ms": 30, "decode_ms": 10, "total_ms": 40}]
+        times = {"tier_wait_ms": 0, "first_token_ms": 0, "decode_ms": 0}
+        with tempfile.TemporaryDirectory() as name:
+            trace = pathlib.Path(name) / "t"
+            trace.write_text("".join(
+                json.dumps((times if event["event"] == "end" else {}) | event) + "\n"
+                for event in events))
+
+            def explained(subject, request):
+                result = quire("explain", subject, request, "--trace", trace)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                return result.stdout
+
+            text = explained("miss", "1")
+            self.assertIn("it ended before its prompt was computed", text)
+            self.assertNotIn("found", text)
+            text = explained("request", "1")
+            self.assertIn("queued 40.000 ms", text)
+            self.assertIn("no token came", text)
+            self.assertNotIn("first token", text)
+            self.assertIn("why not more, from token 0 on: nothing cached", explained("miss", "2"))
+            self.assertNotIn("token after", explained("request", "2"))
+            self.assertNotIn("no token", explained("request", "2"))
+            # The text was made printable when it was told; what a file adds drives no terminal.
+            self.assertIn('"<|im_end|>\\n\\u{1b}[2J"', explained("miss", "3"))
+            self.assertIn("the first token after 30.000 ms", explained("request", "3"))
+            rows = quire("explain", "trace", trace).stdout.splitlines()
+            (row,) = [row.split() for row in rows if row.split()[:1] == ["1"]]
+            self.assertEqual(row[1:4], ["40.0", "40.0", "-"])
 
     def test_what_is_no_trace_is_refused(self):
         result = quire("explain", "trace", TINY)

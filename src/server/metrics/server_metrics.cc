@@ -396,6 +396,7 @@ void ServerMetrics::ObserveEnd(const RequestResult& result, const Request& reque
   to.end_to_end.Observe(result.total_ms / 1000);
   to.params_n.Observe(request.num_choices);
   if (request.max_tokens > 0) to.params_max_tokens.Observe(request.max_tokens);
+  to.queue_time.Observe(result.queue_ms / 1000);
   const bool was_computed = result.first_token_ms > 0 || reason <= FinishReason::kLength;
   if (!was_computed) return;
 
@@ -414,7 +415,6 @@ void ServerMetrics::ObserveEnd(const RequestResult& result, const Request& reque
   to.computed_prompt_tokens.Observe(computed);
 
   const double prefill_end_ms = result.first_token_ms > 0 ? result.first_token_ms : result.total_ms;
-  to.queue_time.Observe(result.queue_ms / 1000);
   to.prefill_time.Observe((prefill_end_ms - result.queue_ms) / 1000);
   to.inference_time.Observe((prefill_end_ms - result.queue_ms + result.decode_ms) / 1000);
   if (request.embedding) return;

@@ -1,5 +1,5 @@
 "use strict";
-// The fifth view: the graph of the model that runs, stage by stage from its file, and beside it the
+// The fifth view: the graph of the model that runs, stage by stage, and beside it the
 // decoder of the first papers, which the teaching note draws.
 const Model = (() => {
   const root = Dom.make("div", {class: "graphs"});
@@ -21,8 +21,10 @@ const Model = (() => {
         view, Dom.make("h2", {}, "Model"),
         Dom.make(
             "p", {class: "lead"},
-            "Every stage of the forward pass with its shapes, read from the model's file; " +
-                "beside it the classic decoder, and what has changed since."),
+            // A saved page may be of a published shape, of which nobody has a file.
+            "Every stage of the forward pass with its shapes" +
+                (App.saved ? "" : ", read from the model's file") +
+                "; beside it the classic decoder, and what has changed since."),
         root);
     if (App.saved && App.saved.shapes) set(App.saved.shapes);
   }

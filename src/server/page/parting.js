@@ -37,10 +37,13 @@ const Parting = (() => {
     ];
   }
 
-  // Of a request that has ended; null where nothing was looked for.
+  // Of a request that has ended; null where it had no prompt.
   function about(end) {
     const prompt = end.prompt_tokens || 0;
-    if (prompt === 0 || !end.prompt_computed) return null;
+    if (prompt === 0) return null;
+    // A pin ends when its prompt is computed, and draws no token.
+    const isComputed = end.prompt_computed || (end.is_pin && end.reason === "stop");
+    if (!isComputed) return Dom.make("p", {}, "It ended before its prompt was computed.");
     const hasMissed = end.miss && end.miss !== "none";
     return [
       strip("parting", partsOf(end), prompt),

@@ -56,10 +56,7 @@ const Rooflines = (() => {
     const roof = Charts.make(
         "Operations a second over operations a byte; the table has the figures", 360,
         () => roofConfig(here));
-    const bytes = Charts.make(
-        "Bytes that a step reads, by phase and depth; the table has the figures",
-        Math.max(120, 30 + 44 * phases().length), bytesConfig);
-    charts = [roof, bytes];
+    charts = [roof];
     const ceilings = body.ceilings;
     Dom.fill(
         root,
@@ -82,6 +79,12 @@ const Rooflines = (() => {
                     number(
                         kind.name, kind.ops_per_second, `${Format.ops(kind.ops_per_second)}op/s`),
                     `${ceilings.kernels}, ${Format.plural(ceilings.threads, "thread")}`))),
+        ceilings.disturbed ?
+            Dom.make(
+                "p", {role: "note"},
+                "The machine was disturbed while it was measured: a smaller level of memory was " +
+                    "read more slowly than a larger one. Measure again when nothing else runs.") :
+            null,
         depths.length > 1 ?
             Dom.choice(
                 "roof-depth", "Tokens in the cache before",
@@ -97,10 +100,23 @@ const Rooflines = (() => {
             number(
                 "int8_ridge_ops_per_byte", body.int8_ridge_ops_per_byte,
                 body.int8_ridge_ops_per_byte.toFixed(1)),
-            " operations a byte for int8), by arithmetic right of it. Points are full in prefill and " +
-                `outlined in decode: ${shapesOf(here)}; the large circle is the whole step.`),
-        Dom.make("details", {}, Dom.make("summary", {}, "Figures"), pointTable(here)),
-        Dom.make("h4", {}, "Bytes a step"), bytes, bytesTable());
+            " operations a byte for int8), by arithmetic right of it.",
+            here.length > 0 ?
+                " Points are full in prefill and outlined in decode: " +
+                    `${shapesOf(here)}; the large circle is the whole step.` :
+                null),
+        here.length > 0 ? drawPoints(here) : null);
+  }
+
+  function drawPoints(points) {
+    const bytes = Charts.make(
+        "Bytes that a step reads, by phase and depth; the table has the figures",
+        Math.max(120, 30 + 44 * phases().length), bytesConfig);
+    charts.push(bytes);
+    return [
+      Dom.make("details", {}, Dom.make("summary", {}, "Figures"), pointTable(points)),
+      Dom.make("h4", {}, "Bytes a step"), bytes, bytesTable()
+    ];
   }
 
   function shapesOf(points) {

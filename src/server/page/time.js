@@ -117,16 +117,19 @@ const Time = (() => {
                 ({end, choices}) => end.completion_tokens > 1 && end.decode_ms > 0 && choices === 1)
             .map((request) => request.end.decode_ms / (request.end.completion_tokens - 1)));
     const status = App.live.status;
+    const asOf = App.live.lost && `as of ${Format.clock(App.live.lost.date)}`;
     Dom.fill(
         figures,
         status && !App.saved ?
             [
               Dom.tile(
                   "Running",
-                  Dom.number("status.running", status.running, Format.count(status.running))),
+                  Dom.number("status.running", status.running, Format.count(status.running)),
+                  asOf),
               Dom.tile(
                   "Waiting",
-                  Dom.number("status.waiting", status.waiting, Format.count(status.waiting)))
+                  Dom.number("status.waiting", status.waiting, Format.count(status.waiting)),
+                  asOf)
             ] :
             null,
         Dom.tile(
@@ -165,6 +168,10 @@ const Time = (() => {
         ["first_token_ms", "First token after"], ["decode_ms", "Decoding"], ["total_ms", "In all"]
       ];
       for (const [field, label] of parts) {
+        if (field === "first_token_ms" && !end[field]) {
+          if (!end.is_pin) pairs.push(["First token", "none came"]);
+          continue;
+        }
         pairs.push([label, time(`end.${field}`, end[field] || 0)]);
       }
       pairs.push(["Ended by", Format.words(end.reason) + (end.error ? `: ${end.error}` : "")]);
