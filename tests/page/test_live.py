@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 
 import pytest
@@ -323,3 +324,79 @@ def test_a_server_that_is_gone_is_told_and_found_again(visit):
         page.locator(".status[data-state=retrying]").wait_for(timeout=20000)
         time.sleep(0.1)
         page.locator("#notice:visible").wait_for(timeout=20000)
+
+
+def send(page, text):
+    """Sends a message and gives the body that went out."""
+    with page.expect_request("**/v1/chat/completions") as sent:
+        page.fill("#prompt", text)
+        page.press("#prompt", "Enter")
+    return sent.value.post_data_json
+
+
+def test_a_message_that_failed_is_taken_back_and_not_sent_again(server, visit):
+    watched = visit(server.url + "/", may_log=("400",))
+    page = watched.open("chat")
+    page.click("summary:has-text('Settings')")
+    page.fill("#setting-max-tokens", "4")
+    page.fill("#setting-temperature", "9")
+    send(page, "first")
+    page.locator(".turn.unsent").wait_for(timeout=20000)
+    assert "Not sent" in page.locator(".turn.unsent").inner_text()
+    assert "temperature" in page.locator(".turn .error").inner_text()
+    assert page.input_value("#prompt") == "first"
+    watched.shot("chat-not-sent")
+    watched.assert_no_barriers()
+
+    page.fill("#setting-temperature", "0")
+    assert send(page, "second")["messages"] == [{"role": "user", "content": "second"}]
+    page.locator(".foot [data-field='usage.cached_tokens']").wait_for(timeout=60000)
+    assert page.input_value("#prompt") == ""
+    sent = send(page, "third")["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+    assert [sent[0]["content"], sent[2]["content"]] == ["second", "third"]
+    page.locator(".foot [data-field='usage.cached_tokens']").nth(1).wait_for(timeout=60000)
+
+    # Neither is what was stopped before anything came.
+    send(page, "The ship sails on. " * 300)
+    page.click("button:has-text('Stop')")
+    page.locator(".turn.unsent:has-text('Taken back')").wait_for(timeout=20000)
+    assert page.input_value("#prompt").startswith("The ship sails on.")
+
+    # A branch that fails leaves the answer that it left.
+    answer = sent[1]["content"]
+    page.fill("#setting-temperature", "9")
+    page.locator(".turn.model").nth(1).locator("button.token").nth(2).click()
+    page.locator(".alternative:not(.chosen) button").first.click()
+    page.locator(".turn.model .error").nth(1).wait_for(timeout=20000)
+    page.fill("#setting-temperature", "0")
+    sent = send(page, "fourth")["messages"]
+    assert [message["content"] for message in sent] == ["second", answer, "fourth"]
+
+
+def test_an_answer_that_breaks_off_is_kept_and_what_is_shown_has_its_time(visit):
+    if not serve_process.model_is_here(SMOLLM2):
+        pytest.skip(f"{SMOLLM2} is not in the model cache")
+    with serve_process.ServeProcess(QUIRE, SMOLLM2, "-c", "2048", "--kv-size",
+                                    "256MiB") as running:
+        watched = visit(running.url + "/", may_log=("ERR_CONNECTION", "ERR_INCOMPLETE"))
+        page = watched.open("time")
+        assert watched.number("status.running") == 0
+        assert "as of" not in page.locator(".tiles:visible").inner_text()
+        page.click("#tab-chat")
+        page.click("summary:has-text('Settings')")
+        page.fill("#setting-max-tokens", "2000")
+        send(page, "Tell a very long story about a lighthouse, in twenty chapters.")
+        page.locator("button.token").nth(8).wait_for(timeout=60000)
+        running.kill()
+        page.locator(".turn .error").wait_for(timeout=20000)
+        assert "the server is gone" in page.locator(".turn .error").inner_text()
+        assert "kept" in page.locator(".turn .error").inner_text()
+        assert page.locator("button.token").count() > 8
+        assert page.locator(".turn.unsent").count() == 0
+        page.click("#tab-time")
+        page.locator(".tile:has-text('Running') dd.muted").wait_for(timeout=20000)
+        said = page.locator(".tile:has-text('Running')").inner_text()
+        assert re.search(r"as of \d\d:\d\d:\d\d", said), said
+        watched.shot("time-gone")
+        watched.assert_no_barriers()

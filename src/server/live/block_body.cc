@@ -5,6 +5,7 @@
 
 #include "kv/tiers/tier_set.h"
 #include "server/openai/json_writer.h"
+#include "server/routes/quire_routes.h"
 
 namespace quire {
 namespace {
@@ -66,6 +67,8 @@ std::string BlockBody(const OwnedBlocks& owned, const KvLayout& layout, double n
   std::string body;
   JsonWriter json(body);
   json.BeginObject();
+  json.Key("version");
+  json.Int(kQuireVersion);
   json.Key("block_bytes");
   json.Int(static_cast<int64_t>(layout.block_bytes));
   json.Key("block_slots");

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "kv/tiers/tier_set.h"
 #include "server/openai/json_writer.h"
+#include "server/routes/quire_routes.h"
 
 namespace quire {
 namespace {
@@ -86,6 +87,8 @@ std::string TreeBody(std::span<const PrefixEntry> entries, size_t max_nodes,
   std::string body;
   JsonWriter json(body);
   json.BeginObject();
+  json.Key("version");
+  json.Int(kQuireVersion);
   json.Key("nodes");
   json.BeginArray();
   for (size_t i = 0; i < tree.nodes.size(); ++i) {

@@ -184,8 +184,10 @@ const Answers = (() => {
     const prefix = path === "/v1/chat/completions" ? "chatcmpl" : "cmpl";
     answer.costs = App.live.watch(`${prefix}-${answer.name}`);
     answer.costs.onChange = () => answer.onChange();
-    // Chunks in their order, though one may wait for the texts of its tokens.
+    // Chunks in their order, though one may wait for the texts of its tokens. Those that came
+    // before a fault are taken too.
     let order = Promise.resolve();
+    let fault = null;
     try {
       await Api.stream(path, {...body, request_id: answer.name}, {
         signal: answer.abort.signal,
@@ -193,16 +195,52 @@ const Answers = (() => {
           order = order.then(() => takeChunk(answer, chunk, takeChoice));
         },
       });
-      await order;
     } catch (error) {
-      if (error.name === "AbortError")
-        answer.finish = "stopped";
-      else
-        answer.error = error.message;
+      fault = error;
     }
+    await order.catch((error) => {
+      fault = fault || error;
+    });
+    if (fault && fault.name === "AbortError")
+      answer.finish = "stopped";
+    else if (fault)
+      answer.error = errorOf(answer, fault);
     answer.isDone = true;
     answer.doneMs = performance.now();
     answer.onChange();
+  }
+
+  function errorOf(answer, fault) {
+    if (fault.code !== "broken_off") return fault.message;
+    return "The answer broke off: the server is gone, or the connection to it." +
+        (hasOwn(answer) ? " What came until then is kept." : "");
+  }
+
+  // Whether the model has said something of it: a branch begins with what the other answer said.
+  const hasOwn = (answer) => answer.tokens.length > (answer.kept || 0);
+  // One that came to nothing is no part of the conversation.
+  const isLost = (answer) =>
+      Boolean(answer.error || answer.finish === "stopped") && !hasOwn(answer);
+
+  // The answer of a turn that later ones follow: the one chosen, or in place of a branch that came
+  // to nothing the one that it left; null where none came.
+  function standingOf(turn) {
+    let answer = turn.answers[turn.chosen];
+    while (answer && isLost(answer)) answer = answer.branch && answer.branch.from;
+    return answer;
+  }
+
+  // A message and its answer go together.
+  const isSaid = (turn) => !turn.reply || standingOf(turn.reply) !== null;
+
+  function messagesOf(turns) {
+    const list = [];
+    for (const turn of turns) {
+      if (turn.role === "user" && isSaid(turn)) list.push({role: "user", content: turn.content});
+      const answer = turn.role === "assistant" && standingOf(turn);
+      if (answer) list.push({role: "assistant", content: text(answer)});
+    }
+    return list;
   }
 
   async function takeChunk(answer, chunk, takeChoice) {
@@ -249,7 +287,17 @@ const Answers = (() => {
     return Promise.all(ids.map(textOf));
   }
 
-  return {askChat, askText, askBranch, text, textOf, promptTokens};
+  return {
+    askChat,
+    askText,
+    askBranch,
+    standingOf,
+    isSaid,
+    messagesOf,
+    text,
+    textOf,
+    promptTokens
+  };
 })();
 
 // Vocabularies spell tokens in an alphabet of their own: bytes as printable characters (byte-level

@@ -63,13 +63,17 @@ const Api = (() => {
   const asPost = (body, more) => ({method: "POST", body: JSON.stringify(body), ...more});
   const post = async (path, body) => (await ask(path, asPost(body))).json();
 
+  const brokenOff = () => new ApiError(0, "The connection to the server broke off.", "broken_off");
+
   // Calls onEvent(name, data) for each event, with data as text; returns when the stream ends.
   async function read(response, onEvent) {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     try {
       for (;;) {
-        const {value, done} = await reader.read();
+        const {value, done} = await reader.read().catch((error) => {
+          throw error.name === "AbortError" ? error : brokenOff();
+        });
         if (done) return;
         rest += value;
         let end;
@@ -99,12 +103,17 @@ const Api = (() => {
   // The chunks of a streamed answer, parsed.
   async function stream(path, body, {signal, onChunk}) {
     const response = await ask(path, asPost(body, {signal}));
+    let isWhole = false;
     await read(response, (name, data) => {
-      if (data === "[DONE]") return;
+      if (data === "[DONE]") {
+        isWhole = true;
+        return;
+      }
       const chunk = JSON.parse(data);
       if (chunk.error) throw new ApiError(0, chunk.error.message, chunk.error.code);
       onChunk(chunk);
     });
+    if (!isWhole) throw brokenOff();
   }
 
   async function listen(path, {signal, onOpen, onEvent}) {

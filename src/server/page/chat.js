@@ -4,7 +4,8 @@
 // A turn of the model may have several answers, of which one is shown: branches stand beside the
 // answer that they left.
 const Chat = (() => {
-  const turns = [];     // {role: "user", content} or {role: "assistant", answers, chosen, element}
+  // {role: "user", content, reply} or {role: "assistant", answers, chosen, element}
+  const turns = [];
   let selected = null;  // {turn, index}
   let shading = "probability";
   let form = "chat";  // "text" for models without a chat template
@@ -106,14 +107,7 @@ const Chat = (() => {
 
   function messages() {
     const system = fields.system.value.trim();
-    const list = system ? [{role: "system", content: system}] : [];
-    for (const turn of turns) {
-      list.push(
-          turn.role === "user" ?
-              {role: "user", content: turn.content} :
-              {role: "assistant", content: Answers.text(turn.answers[turn.chosen])});
-    }
-    return list;
+    return [...(system ? [{role: "system", content: system}] : []), ...Answers.messagesOf(turns)];
   }
 
   // A new turn, or one more answer of an old one.
@@ -125,17 +119,29 @@ const Chat = (() => {
       turns.length = turns.indexOf(turn) + 1;
     } else {
       turn = {role: "assistant", answers: [answer], chosen: 0, element: null};
+      turns[turns.length - 1].reply = turn;
       turns.push(turn);
     }
     const draw = Dom.onceAFrame(() => drawAnswer(turn));
     answer.onChange = () => {
       draw();
       if (answer.isDone) announce(answer);
+      if (answer.isDone && !Answers.standingOf(turn)) takeBack(turn);
     };
     TokenPanel.hide();
     selected = null;
     redraw();
     turn.element.scrollIntoView({block: "nearest"});
+  }
+
+  // What got no answer can be changed and sent again.
+  function takeBack(turn) {
+    const message = turns.find((other) => other.reply === turn);
+    if (message && !message.isBack) {
+      message.isBack = true;
+      if (input.value.trim() === "") input.value = message.content;
+    }
+    redraw();
   }
 
   function announce(answer) {
@@ -190,7 +196,12 @@ const Chat = (() => {
 
   function drawTurn(turn) {
     if (turn.role === "user") {
-      return Dom.make("div", {class: "turn user"}, Dom.make("p", {}, turn.content));
+      const text = Dom.make("p", {}, turn.content);
+      if (Answers.isSaid(turn)) return Dom.make("div", {class: "turn user"}, text);
+      const word = turn.reply.answers[0].error ? "Not sent" : "Taken back";
+      return Dom.make(
+          "div", {class: "turn user unsent"}, text,
+          Dom.make("p", {class: "muted small"}, `${word}: it is no part of the conversation.`));
     }
     turn.element = Dom.make("div", {class: "turn model"});
     drawAnswer(turn);

@@ -14,6 +14,7 @@ class Live {
     this.status = null;
     this.state = "closed";  // "open", "retrying", "refused"
     this.error = null;
+    this.lost = null;  // {ms, date} of the stream's end, until there is another
     this.dropped = 0;
     this.lastStep = null;
     this.listeners = new Set();
@@ -24,8 +25,9 @@ class Live {
     this.abort = null;
   }
 
+  // Of what is known: it stands still while the server is gone.
   now() {
-    return performance.now() - this.clock;
+    return (this.lost ? this.lost.ms : performance.now()) - this.clock;
   }
 
   onChange(listener) {
@@ -102,6 +104,7 @@ class Live {
   become(state, error) {
     this.state = state;
     this.error = error;
+    this.lost = state === "open" ? null : this.lost || {ms: performance.now(), date: new Date()};
     this.tell({state: true});
   }
 
@@ -322,14 +325,15 @@ class Live {
     const begin = end.ms - (end.total_ms || 0);
     const queued = end.queue_ms || 0;
     const loaded = Math.min(queued, end.tier_wait_ms || 0);
-    const first = end.first_token_ms || 0;
+    const total = end.total_ms || 0;
+    const first = end.first_token_ms || total;  // none: its prompt was computed until the end
     const parts = [
       ["queued", queued - loaded], ["loading", loaded], ["prefill", first - queued],
-      ["decode", (end.total_ms || 0) - first]
+      ["decode", total - first]
     ];
     request.waiting = null;
     let from = begin;
-    for (const [kind, ms] of first > 0 ? parts : [["queued", end.total_ms || 0]]) {
+    for (const [kind, ms] of parts) {
       if (ms <= 0) continue;
       request.spans.push(
           {kind, from, to: from + ms, step: 0, steps: 0, tokens: 0, first: 0, reason: ""});

@@ -48,6 +48,8 @@ const Format = (() => {
   const shape = (dims) => (dims && dims.length ? `[${dims.map(count).join(", ")}]` : "–");
   const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
+  const clock = (date) => date.toLocaleTimeString("en-GB");
+
   // Of the server's long names the part that differs.
   function requestName(request) {
     const name = (request.name || "").replace(/^(chatcmpl|cmpl|embd)-/, "");
@@ -66,6 +68,7 @@ const Format = (() => {
     visible,
     words,
     shape,
-    plural
+    plural,
+    clock
   };
 })();

@@ -29,6 +29,17 @@ TEST(GraphRoutes, ShowTheModelThatRuns) {
   EXPECT_EQ(body.at("parts").as_array().size(), 3u);
 }
 
+// Members that pages and programs may rely on.
+TEST(GraphRoutes, BodiesSayTheirVersion) {
+  RoutesRig rig;
+  for (const char* path : {"/quire/model", "/quire/growth", "/quire/roofline", "/quire/blocks",
+                           "/quire/tree", "/quire/cache", "/quire/plan", "/quire/pins"}) {
+    const json::object body = Body(rig, path);
+    ASSERT_TRUE(body.contains("version")) << path;
+    EXPECT_EQ(body.at("version"), 1) << path;
+  }
+}
+
 TEST(GraphRoutes, GrowthGoesUpToTheContextByTheFormulaThatPlansUse) {
   RoutesRig rig;
   const json::object body = Body(rig, "/quire/growth");
