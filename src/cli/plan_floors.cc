@@ -76,15 +76,24 @@ std::vector<int32_t> PromptOf(std::span<const int32_t> tokens, int depth,
   return prompt;
 }
 
-// Keeps the shorter time, and the ceilings beside it.
-void Lower(double ms, const MachineLimits& limits, double& shortest, MachineLimits& its_limits) {
-  if (shortest > 0 && shortest <= ms) return;
-  shortest = ms;
-  its_limits = limits;
+// A run beside what the machine could do meanwhile.
+struct Run {
+  double ms = 0;
+  MachineLimits limits{};
+  double share = -1;  // of the time, that its floor is; 0 where the floor is above it
+};
+
+// Ceilings that were both met in a bad moment say nothing of a run.
+Run RunOf(double ms, const MachineLimits& limits, double floor_ms) {
+  return {.ms = ms, .limits = limits, .share = floor_ms <= ms ? floor_ms / ms : 0};
 }
 
-// The shortest times at the row's depth, whose entries the cache has from the second run on.
-Status MeasureRow(Engine& engine, std::span<const int32_t> tokens,
+void KeepCloser(const Run& run, Run& closest) {
+  if (run.share > closest.share) closest = run;
+}
+
+// The row's times, at its depth, whose entries the cache has from the second run on.
+Status MeasureRow(Engine& engine, const FloorModel& model, std::span<const int32_t> tokens,
                   std::span<const int32_t> vocabulary, const std::function<bool()>& go_on,
                   MachineLimits& best, FloorRow& row) {
   const auto meet = [&] {
@@ -97,22 +106,35 @@ Status MeasureRow(Engine& engine, std::span<const int32_t> tokens,
     const auto warm = RunOne(engine, PromptOf(tokens, row.depth, {}), 1, go_on);
     if (!warm.ok()) return warm.error();
   }
+  Run prefill;
+  Run decode;
   MachineLimits before = meet();
-  for (int i = 0; i < kFloorRepetitions; ++i) {
+  for (int i = 0; i < kFloorPrefills; ++i) {
     // Tails that no run had before: what lies behind the depth is computed.
     const uint32_t stream = 1u << 20 | static_cast<uint32_t>(row.depth + i);
     const std::vector<int32_t> tail = RandomTokens(1, stream, row.prompt_tokens, vocabulary);
-    QUIRE_ASSIGN_OR_RETURN(const RequestResult prefill,
+    QUIRE_ASSIGN_OR_RETURN(const RequestResult first,
                            RunOne(engine, PromptOf(tokens, row.depth, tail), 1, go_on));
-    const MachineLimits between = meet();
-    Lower(prefill.first_token_ms, Best(before, between), row.ttft_ms, row.ttft_limits);
-    QUIRE_ASSIGN_OR_RETURN(const RequestResult decode,
-                           RunOne(engine, PromptOf(tokens, row.depth, std::span(tail).first(1)),
-                                  kFloorDecodeTokens + 1, go_on));
-    before = meet();
-    Lower(decode.decode_ms / kFloorDecodeTokens, Best(between, before), row.tpot_ms,
-          row.tpot_limits);
+    MachineLimits after = meet();
+    MachineLimits around = Best(before, after);
+    const double ttft_ms = TtftFloor(model, around, row.depth, row.prompt_tokens).ms;
+    KeepCloser(RunOf(first.first_token_ms, around, ttft_ms), prefill);
+    before = after;
+    for (int j = 0; j < kFloorDecodes; ++j) {
+      QUIRE_ASSIGN_OR_RETURN(const RequestResult answer,
+                             RunOne(engine, PromptOf(tokens, row.depth, std::span(tail).first(1)),
+                                    kFloorDecodeTokens + 1, go_on));
+      after = meet();
+      around = Best(before, after);
+      const double tpot_ms = TpotFloor(model, around, row.depth, kFloorDecodeTokens).ms;
+      KeepCloser(RunOf(answer.decode_ms / kFloorDecodeTokens, around, tpot_ms), decode);
+      before = after;
+    }
   }
+  row.ttft_ms = prefill.ms;
+  row.ttft_limits = prefill.limits;
+  row.tpot_ms = decode.ms;
+  row.tpot_limits = decode.limits;
   return {};
 }
 
@@ -152,7 +174,7 @@ Result<FloorReport> PredictFloors(const FloorQuestion& question,
   pool.ParallelFor(size, size_t{2} << 20, [&](size_t begin, size_t end, int) {
     std::memset(memory.data() + begin, 1, end - begin);
   });
-  for (int i = 0; i < kFloorRepetitions; ++i) {
+  for (int i = 0; i < kFloorPrefills; ++i) {
     if (!go_on()) return MakeError(ErrorCode::kInterrupted, "interrupted");
     report.limits = Best(report.limits, MeetLimits(pool, report.kernels, memory.bytes()));
   }
@@ -188,7 +210,7 @@ Result<FloorReport> MeasureFloors(Engine& engine, std::span<const int32_t> token
   for (const int depth : FloorDepths(context)) {
     show(fmt::format("measuring TTFT and TPOT at a depth of {} tokens", depth));
     FloorRow row{.depth = depth, .prompt_tokens = PromptTokens(context, depth)};
-    QUIRE_RETURN_IF_ERROR(MeasureRow(engine, tokens, vocabulary, go_on, report.limits, row));
+    QUIRE_RETURN_IF_ERROR(MeasureRow(engine, model, tokens, vocabulary, go_on, report.limits, row));
     SetFloors(model, row);
     report.rows.push_back(row);
   }

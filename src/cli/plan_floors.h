@@ -2,9 +2,9 @@
 // they allow at several depths (plan/time_floor.h), and, where an engine is there to run them, what
 // they really are.
 //
-// Ceilings change within minutes on a shared machine, some of them to half and back. So a measured
-// time, the shortest of kFloorRepetitions, stands beside the floor of the best ceilings that were
-// met right before and right after that very run. A prediction is wrong where a time is below the
+// Ceilings change within seconds on a shared machine, some of them to half and back. So every run
+// has a floor of its own, of the best ceilings that were met right before and right after it; told
+// is the run that came closest to its own. A prediction is wrong where that run took less than the
 // floor of the best ceilings that were met at all.
 #pragma once
 
@@ -18,7 +18,8 @@
 
 namespace quire {
 
-inline constexpr int kFloorRepetitions = 3;
+inline constexpr int kFloorPrefills = 3;
+inline constexpr int kFloorDecodes = 3;  // beside each of them
 inline constexpr int kFloorPromptTokens =
     512;  // of the prompt whose TTFT is told, or as many as fit
 inline constexpr int kFloorDecodeTokens = 16;  // over which TPOT is the mean
