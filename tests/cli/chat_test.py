@@ -4,51 +4,19 @@
 """
 
 import json
-import os
 import pathlib
-import pty
 import re
-import select
 import sys
 import tempfile
-import time
 import unittest
 
 QUIRE = sys.argv[1]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from terminal import Terminal  # noqa: E402
+
 MODEL = "smollm2-135m-instruct"
 PROMPT = "> "
-
-
-class Terminal:
-    """A child process on a terminal of its own."""
-
-    def __init__(self, arguments):
-        self.seen = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execv(arguments[0], arguments)
-
-    def wait_for(self, pattern, seconds=60):
-        """Everything up to the first match from here on; the match is consumed."""
-        deadline = time.monotonic() + seconds
-        while True:
-            match = re.search(pattern, self.seen)
-            if match:
-                before, self.seen = self.seen[:match.end()], self.seen[match.end():]
-                return before
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no {pattern!r} in {self.seen!r}")
-            if select.select([self.fd], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self.fd, 65536).decode(errors="replace")
-                except OSError:  # the child is gone
-                    time.sleep(0.1)
-
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def exit_code(self):
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 class ChatTest(unittest.TestCase):
@@ -70,7 +38,7 @@ class ChatTest(unittest.TestCase):
         self.assertGreater(cached, 0)
         self.assertLess(prompt - cached, 25)
         chat.send("/exit\n")
-        self.assertEqual(chat.exit_code(), 0)
+        self.assertEqual(chat.end()[1], 0)
 
     def test_an_interrupt_stops_the_answer_and_not_the_chat(self):
         chat = self.start()
@@ -81,7 +49,7 @@ class ChatTest(unittest.TestCase):
         chat.send("/reset\n")
         chat.wait_for(r"> ")
         chat.send("\x04")
-        self.assertEqual(chat.exit_code(), 0)
+        self.assertEqual(chat.end()[1], 0)
 
     def test_a_paste_of_many_lines_is_one_message(self):
         chat = self.start("-n", "4")
@@ -95,7 +63,7 @@ class ChatTest(unittest.TestCase):
         self.assertEqual([m["role"] for m in messages], ["user", "assistant"])
         self.assertEqual(messages[0]["content"], "first line\nsecond line\nthird line")
         chat.send("/exit\n")
-        self.assertEqual(chat.exit_code(), 0)
+        self.assertEqual(chat.end()[1], 0)
 
     def test_a_full_context_is_said_with_the_numbers(self):
         chat = self.start("-c", "64")
@@ -104,7 +72,7 @@ class ChatTest(unittest.TestCase):
         chat.send("Count to one hundred.\n")
         self.assertIn("64 tokens is full", chat.wait_for("forgets the conversation"))
         chat.send("/exit\n")
-        self.assertEqual(chat.exit_code(), 0)
+        self.assertEqual(chat.end()[1], 0)
 
     def test_commands_that_do_not_exist_are_said(self):
         chat = self.start()
@@ -113,7 +81,7 @@ class ChatTest(unittest.TestCase):
         chat.send("/help\n")
         chat.wait_for("/system TEXT")
         chat.send("/exit\n")
-        self.assertEqual(chat.exit_code(), 0)
+        self.assertEqual(chat.end()[1], 0)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,13 @@
 """
 
 import contextlib
-import fcntl
 import http.server
 import json
 import os
 import pathlib
-import pty
 import re
-import select
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -29,6 +25,7 @@ TESTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(TESTS / "support"))
 
 from serve_process import ServeProcess, free_port  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 TINY = TESTS / "golden" / "models" / "tiny-llama.gguf"
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
@@ -49,49 +46,9 @@ def top(*arguments, environment=ENVIRONMENT):
                           env=environment)
 
 
-class Screen:
+def screen_of(*arguments, **size):
     """`quire top` on a terminal of its own."""
-
-    def __init__(self, *arguments, rows=40, columns=100):
-        self.seen = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execve(QUIRE, [QUIRE, "top", *arguments], dict(ENVIRONMENT, TERM="xterm"))
-        self.resize(rows, columns)
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self, seconds):
-        if select.select([self.fd], [], [], seconds)[0]:
-            try:
-                self.seen += os.read(self.fd, 65536).decode(errors="replace")
-            except OSError:  # the child is gone
-                return False
-        return True
-
-    def wait_for(self, pattern, seconds=30):
-        """Everything up to the first match from here on; the match is consumed."""
-        deadline = time.monotonic() + seconds
-        while True:
-            match = re.search(pattern, self.seen)
-            if match:
-                before, self.seen = self.seen[:match.end()], self.seen[match.end():]
-                return before
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no {pattern!r} in {self.seen[-3000:]!r}")
-            self.read(0.2)
-
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def end(self):
-        """The rest of the output, and the exit status."""
-        while self.read(30):
-            pass
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.close(self.fd)
-        return self.seen, status
+    return Terminal([QUIRE, "top", *arguments], dict(ENVIRONMENT, TERM="xterm"), **size)
 
 
 class ServerTest(unittest.TestCase):
@@ -150,7 +107,7 @@ class ServerTest(unittest.TestCase):
             self.assertIn(words, result.stdout)
 
     def test_a_screen_is_drawn_in_place_and_left_with_q(self):
-        screen = Screen(self.server.url, "--interval", "0.2")
+        screen = screen_of(self.server.url, "--interval", "0.2")
         screen.wait_for(re.escape(ENTER))
         screen.wait_for("requests: ")
         screen.wait_for("q ends")
@@ -163,7 +120,7 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(status, 0)
 
     def test_control_c_ends_it_and_restores_the_terminal(self):
-        screen = Screen(self.server.url, "--interval", "60")
+        screen = screen_of(self.server.url, "--interval", "60")
         before = termios.tcgetattr(screen.fd)
         screen.wait_for("q ends")
         self.assertFalse(termios.tcgetattr(screen.fd)[3] & termios.ECHO)
@@ -177,7 +134,7 @@ class ServerTest(unittest.TestCase):
 
     def test_a_signal_restores_the_terminal_too(self):
         for ending in (signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
-            screen = Screen(self.server.url, "--interval", "60")
+            screen = screen_of(self.server.url, "--interval", "60")
             screen.wait_for("q ends")
             os.kill(screen.pid, ending)
             rest, status = screen.end()
@@ -185,7 +142,7 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(status, -ending)
 
     def test_a_resize_draws_at_once_and_never_beyond_the_screen(self):
-        screen = Screen(self.server.url, "--interval", "60")
+        screen = screen_of(self.server.url, "--interval", "60")
         screen.wait_for("q ends")
         screen.resize(5, 30)
         screen.wait_for(r"\x1b\[H")
@@ -214,7 +171,7 @@ class GoneTest(unittest.TestCase):
     def test_a_server_that_goes_is_told_and_one_that_returns_is_shown(self):
         port = free_port()
         with server_at(port):
-            screen = Screen(f"127.0.0.1:{port}", "--interval", "0.2")
+            screen = screen_of(f"127.0.0.1:{port}", "--interval", "0.2")
             screen.wait_for("requests: ")
         screen.wait_for("NO ANSWER")
         screen.wait_for("the figures are older")
@@ -225,7 +182,7 @@ class GoneTest(unittest.TestCase):
 
     def test_without_a_server_it_goes_on_asking(self):
         address = f"http://127.0.0.1:{free_port()}"
-        screen = Screen(address, "--interval", "0.2")
+        screen = screen_of(address, "--interval", "0.2")
         screen.wait_for("NO ANSWER")
         screen.wait_for("NO ANSWER")
         screen.send("q")
