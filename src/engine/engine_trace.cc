@@ -17,13 +17,7 @@ constexpr size_t kMaxName = 256;
 // Tokens that are shown where two texts part.
 constexpr size_t kShownTokens = 8;
 
-// Decoder and trace name the same operations in the same order, as neither may know the other.
-static_assert(kNumDecoderOperators == kNumOperatorClasses);
-static_assert(static_cast<int>(DecoderOperator::kEmbed) == static_cast<int>(OperatorClass::kEmbed));
-static_assert(static_cast<int>(DecoderOperator::kAttend) ==
-              static_cast<int>(OperatorClass::kAttend));
-static_assert(static_cast<int>(DecoderOperator::kOutput) ==
-              static_cast<int>(OperatorClass::kOutput));
+// Cache and trace name the same changes in the same order, as neither may know the other.
 static_assert(static_cast<int>(BlockVerb::kRestore) == static_cast<int>(BlockChange::kRestore));
 static_assert(static_cast<int>(BlockVerb::kEvict) == static_cast<int>(BlockChange::kEvict));
 
@@ -216,7 +210,7 @@ void EngineTrace::AddOperators(std::span<const StepItem> items, size_t num_logit
       CostByOperator(runner_.model().config(), runner_.model().weights(),
                      runner_.cache().layout().type, std::span<const SequenceRows>(rows));
   for (size_t i = 0; i < costs.size(); ++i) {
-    step_.operators.push_back({.operators = static_cast<OperatorClass>(i),
+    step_.operators.push_back({.operators = static_cast<DecoderOperator>(i),
                                .ms = times_.ms[i],
                                .ops = costs[i].ops(),
                                .bytes = costs[i].bytes()});

@@ -4,26 +4,6 @@
 
 namespace quire {
 
-std::string_view NameOf(DecoderOperator operators) {
-  switch (operators) {
-    case DecoderOperator::kEmbed:
-      return "embed";
-    case DecoderOperator::kNorm:
-      return "norm";
-    case DecoderOperator::kProject:
-      return "project";
-    case DecoderOperator::kStoreKv:
-      return "store_kv";
-    case DecoderOperator::kAttend:
-      return "attend";
-    case DecoderOperator::kFeedForward:
-      return "feed_forward";
-    case DecoderOperator::kOutput:
-      return "output";
-  }
-  return "";
-}
-
 double OperatorTimes::total_ms() const { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
 void OperatorClock::ChargeLap(DecoderOperator operators) {

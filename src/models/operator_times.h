@@ -9,23 +9,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
+
+#include "tensor/decoder_operator.h"
 
 namespace quire {
-
-enum class DecoderOperator : uint8_t {
-  kEmbed,        // placing the rows, rows of the embedding
-  kNorm,         // norms, residuals, and quantising what the products read
-  kProject,      // products with the matrices of attention: q, k, v and output
-  kStoreKv,      // rotary positions; keys and values into their slots
-  kAttend,       // scores, softmax, weighted values
-  kFeedForward,  // products of the feed-forward network and its activation
-  kOutput,       // the output layer's product
-};
-inline constexpr int kNumDecoderOperators = 7;
-// "embed", "norm", "project", "store_kv", "attend", "feed_forward", "output"
-std::string_view NameOf(DecoderOperator operators);
 
 struct OperatorTimes {
   std::array<double, kNumDecoderOperators> ms{};  // by DecoderOperator

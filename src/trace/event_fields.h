@@ -82,7 +82,7 @@ void Describe(auto& form, Of<StepLine> auto& line) {
 }
 
 void Describe(auto& form, Of<OperatorTime> auto& time) {
-  form.Enum("operators", time.operators, kNumOperatorClasses);
+  form.Enum("operators", time.operators, kNumDecoderOperators);
   form.Ms("ms", time.ms);
   form.Real("ops", time.ops);
   form.Real("bytes", time.bytes);

@@ -4,12 +4,6 @@
 
 namespace quire {
 
-std::string_view NameOf(OperatorClass operators) {
-  static constexpr std::array<std::string_view, kNumOperatorClasses> kNames = {
-      "embed", "norm", "project", "store_kv", "attend", "feed_forward", "output"};
-  return kNames[static_cast<size_t>(operators)];
-}
-
 std::string_view NameOf(BlockChange change) {
   static constexpr std::array<std::string_view, kNumBlockChanges> kNames = {
       "allocate", "share", "copy_on_write", "fill", "release", "evict", "offload", "restore"};

@@ -15,23 +15,11 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/decoder_operator.h"
+
 namespace quire {
 
 inline constexpr int kTraceVersion = 1;
-
-// The operations of a forward pass, by what they do.
-enum class OperatorClass : uint8_t {
-  kEmbed,        // rows of the embedding
-  kNorm,         // norms, residuals, and quantising what the products read
-  kProject,      // products with the matrices of attention: q, k, v and output
-  kStoreKv,      // rotary positions; keys and values into their slots
-  kAttend,       // scores, softmax, weighted values
-  kFeedForward,  // products of the feed-forward network and its activation
-  kOutput,       // the output layer's product
-};
-inline constexpr int kNumOperatorClasses = 7;
-// "embed", "norm", "project", "store_kv", "attend", "feed_forward", "output"
-std::string_view NameOf(OperatorClass operators);
 
 struct TraceLayer {
   int group = 0;   // of the KV cache
@@ -99,7 +87,7 @@ struct StepLine {
 };
 
 struct OperatorTime {
-  OperatorClass operators = OperatorClass::kEmbed;
+  DecoderOperator operators = DecoderOperator::kEmbed;
   double ms = 0;     // of the step's wall time
   double ops = 0;    // int8 and f32 operations
   double bytes = 0;  // of weights, keys and values

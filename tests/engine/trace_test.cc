@@ -71,13 +71,13 @@ TEST_F(EngineTraceTest, OperatorsTakeTheForwardPass) {
   RunOne(*engine, Sampled(Ascending(60), 4));
   EXPECT_GT(trace.All<RunEvent>()[0].int8_ops_per_second, 0);
   for (const StepEvent& step : trace.All<StepEvent>()) {
-    ASSERT_EQ(step.operators.size(), size_t{kNumOperatorClasses});
+    ASSERT_EQ(step.operators.size(), size_t{kNumDecoderOperators});
     double ms = 0;
     for (const OperatorTime& time : step.operators) ms += time.ms;
     EXPECT_GT(ms, 0);
     EXPECT_LE(ms, step.forward_ms);
-    EXPECT_GT(step.operators[static_cast<size_t>(OperatorClass::kAttend)].ops, 0);
-    EXPECT_GT(step.operators[static_cast<size_t>(OperatorClass::kOutput)].bytes, 0);
+    EXPECT_GT(step.operators[static_cast<size_t>(DecoderOperator::kAttend)].ops, 0);
+    EXPECT_GT(step.operators[static_cast<size_t>(DecoderOperator::kOutput)].bytes, 0);
   }
 }
 

@@ -45,7 +45,7 @@ TEST(EventJson, FieldsOfAReadEventAreThoseWritten) {
   EXPECT_EQ(read.lines[0].other, 1);
   EXPECT_EQ(read.lines[1].num_tokens, 0);
   ASSERT_EQ(read.operators.size(), 7u);
-  EXPECT_EQ(read.operators[4].operators, OperatorClass::kAttend);
+  EXPECT_EQ(read.operators[4].operators, DecoderOperator::kAttend);
   EXPECT_EQ(read.operators[4].ops, 4e9);
   const auto run = std::get<RunEvent>(*EventFromJson(EventAsJson(testing::SampleRun())));
   EXPECT_EQ(run.model, testing::SampleRun().model);

@@ -61,8 +61,8 @@ inline std::vector<TraceEvent> SampleEvents() {
                  .num_waiting = 2,
                  .used_blocks = 3,
                  .cached_blocks = 4};
-  for (int i = 0; i < kNumOperatorClasses; ++i) {
-    step.operators.push_back({.operators = static_cast<OperatorClass>(i),
+  for (int i = 0; i < kNumDecoderOperators; ++i) {
+    step.operators.push_back({.operators = static_cast<DecoderOperator>(i),
                               .ms = 0.125 * i,
                               .ops = 1e9 * i,
                               .bytes = 1.5 * i});
